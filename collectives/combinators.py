@@ -1,0 +1,107 @@
+"""Schedules from schedules: ``place`` renames ranks and chunks, ``split`` and ``rings`` make channels.
+
+Programs are written for root 0, natural rank order and one level. ``place`` alone gives any root, any ring order,
+sub-groups, folds and hierarchies; ``yield from`` is sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from .schedule import Buffer, Chunk, ChunkLike, Operation, Program, Recv, Reduce, Schedule, Send, Step
+
+ChunkMap: TypeAlias = Sequence[ChunkLike | Sequence[ChunkLike]]
+
+
+def place(steps: Iterable[Step | Operation], ranks: Sequence[int], chunks: ChunkMap | None = None) -> Iterator[Step]:
+    """The same steps, by other ranks on other chunks.
+
+    Args:
+        steps: what one rank does, in its own numbering.
+        ranks: ``ranks[i]`` is the real number of rank i.
+        chunks: ``chunks[c]`` is the real chunk c, or a sequence of them (a block, which travels as one message);
+            None keeps the numbers. ``Buffer("input")`` and ``("output")`` are renumbered alike; ``scratch`` is each
+            rank's own and stays.
+
+    O(1) an operation. Example: a broadcast from ``root`` is
+    ``place(broadcast((rank - root) % size, size), [(i + root) % size for i in range(size)])``.
+    """
+
+    def real(chunk: ChunkLike) -> Iterator[ChunkLike]:
+        if chunks is None or (isinstance(chunk, Chunk) and chunk.buffer == "scratch"):
+            yield chunk
+            return
+        target = chunks[chunk.index if isinstance(chunk, Chunk) else chunk]
+        for one in [target] if isinstance(target, (int, Chunk)) else target:
+            yield Buffer(chunk.buffer)[one] if isinstance(chunk, Chunk) and isinstance(one, int) else one
+
+    for step in steps:
+        operations = (step,) if isinstance(step, (Send, Recv, Reduce)) else step
+        yield tuple(
+            Send(chunk, ranks[operation.to])
+            if isinstance(operation, Send)
+            else type(operation)(chunk, ranks[operation.source])
+            for operation in operations
+            for chunk in real(operation.chunk)
+        )
+
+
+def rooted(schedule: Schedule, root: int, size: int) -> Schedule:
+    """``schedule`` with ``root`` in the place of rank 0: everybody moves up by ``root``, around the ring."""
+    if root == 0:
+        return schedule
+    ranks = [(rank + root) % size for rank in range(size)]
+    count = schedule.chunk_count(size)
+    mine = count // size
+    chunks = None
+    if schedule.collective in ("gather", "scatter"):
+        chunks = [ranks[c // mine] * mine + c % mine for c in range(count)]
+
+    def moved(channel: int) -> Program:
+        return lambda rank, size: place(schedule.steps((rank - root) % size, size, channel), ranks, chunks)
+
+    return Schedule(
+        schedule.collective, [moved(i) for i in range(schedule.channels)], count, f"{schedule}", schedule.symmetric
+    )
+
+
+def split(schedule: Schedule, k: int) -> Schedule:
+    """The same programs on k shares of the buffer, side by side: one share is reduced while another travels."""
+    return schedule.with_options(channels=k)
+
+
+def rings(orders: Sequence[Sequence[int]], collective: str = "all_reduce") -> Schedule:
+    """One ring an order, each a channel on its share of the buffer: one a NIC or an NVLink.
+
+    Args:
+        orders: each a permutation of the ranks; rank ``order[i]`` sends to rank ``order[i + 1]``.
+        collective: ``all_reduce``, ``all_gather`` or ``reduce_scatter``.
+
+    Raises:
+        ValueError: no orders, or orders that are not permutations of one another's ranks.
+    """
+    from . import ring
+
+    programs: dict[str, Any] = {
+        "all_reduce": ring.all_reduce,
+        "all_gather": ring.all_gather,
+        "reduce_scatter": ring.reduce_scatter,
+    }
+    if collective not in programs:
+        raise ValueError(f"collective={collective!r} has no ring: use one of {', '.join(programs)}")
+    if not orders:
+        raise ValueError("orders is empty: give one order of the ranks a ring")
+    for order in orders:
+        if sorted(order) != list(range(len(orders[0]))):
+            raise ValueError(f"order {list(order)} is not a permutation of ranks 0 to {len(orders[0]) - 1}")
+
+    def along(order: Sequence[int]) -> Program:
+        def program(rank: int, size: int) -> Iterable[Step]:
+            if size != len(order):
+                raise ValueError(f"order {list(order)} is for {len(order)} ranks, but there are {size}")
+            return place(programs[collective](order.index(rank), size), order, order)
+
+        return program
+
+    return Schedule(collective, [along(list(order)) for order in orders], name="rings")

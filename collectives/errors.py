@@ -1,0 +1,33 @@
+"""The errors of this package; none of them needs torch."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Kind = Literal["deadlock", "race", "order", "missing", "duplicate"]
+
+
+class ScheduleError(ValueError):
+    """A schedule that must not run. ``str(error)`` is one sentence: what is wrong, where, and how to mend it.
+
+    kind: ``deadlock`` (ranks wait for each other), ``race`` (two operations of one step touch a chunk),
+        ``order`` (both ends of a message disagree on what it carries, or data lands in the wrong place),
+        ``missing`` (a message without its other end, a chunk sent before it is held, a contribution absent at the
+        end) or ``duplicate`` (a contribution combined twice).
+    rank, step: where it shows; None where the fault has no single place.
+    """
+
+    def __init__(self, sentence: str, kind: Kind, rank: int | None = None, step: int | None = None) -> None:
+        super().__init__(sentence)
+        self.kind, self.rank, self.step = kind, rank, step
+
+    def __reduce__(self) -> tuple[type[ScheduleError], tuple[str, Kind, int | None, int | None]]:
+        return type(self), (str(self), self.kind, self.rank, self.step)
+
+
+class CollectiveError(RuntimeError):
+    """A collective that failed on real ranks: a peer died, stalled or disagreed. The group is broken afterwards."""
+
+
+class MismatchError(CollectiveError):
+    """The ranks called different things; nothing was sent, and the group can still be used."""

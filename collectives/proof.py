@@ -1,0 +1,284 @@
+"""Prove a schedule right, by running it on sets instead of numbers.
+
+Every place holds *which* data it is and *whose* contributions are in it. The ranks advance together under the strictest
+rule that a network may have: a message moves only when both ends have reached it (nothing is buffered). What comes out
+is either a :class:`Proof`, or the sentence that says what is wrong, where, and how to mend it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .contract import CONTRACTS, Content, Contract, Place
+from .errors import ScheduleError
+from .messages import PackedStep, chunks_of, show, unroll
+from .schedule import Chunk, Operation, Schedule, Send
+from .waits import Wait, find_cycle, in_words
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What a correct schedule costs.
+
+    steps: the longest chain of steps of which each waits for the one before (rounds, if every step takes as long).
+    messages: messages on the wire, all ranks and channels together; local copies are free.
+    sent: per rank, the fraction of the whole buffer (n blocks for collectives with a block a rank) that it sends.
+    """
+
+    steps: int
+    messages: int
+    sent: dict[int, Fraction]
+
+
+def prove(schedule: Schedule, size: int) -> Proof:
+    """Check that ``schedule`` keeps its collective's promise on ``size`` ranks; O(operations), no torch.
+
+    Every rank ends with exactly the chunks promised, each contribution once (a barrier: who is known, not how often);
+    every message has its counterpart with as many chunks of the same sizes; no step has a race; no rank waits in a
+    cycle even when nothing is buffered; a ``symmetric`` schedule is so.
+
+    Raises:
+        ScheduleError: with ``kind``, ``rank`` and ``step``.
+        ValueError: a number of ranks or chunks that makes no sense.
+    """
+    chunks = chunks_of(schedule, size)
+    steps = messages = 0
+    sent = {rank: Fraction(0) for rank in range(size)}
+    for channel in range(schedule.channels):
+        if schedule.symmetric:
+            _check_symmetry(schedule, size, channel, chunks)
+        run = _Run(schedule, size, channel, chunks)
+        run.advance()
+        run.check_promise()
+        steps = max(steps, max(run.finished))
+        messages += run.messages
+        for rank, moved in enumerate(run.sent):
+            sent[rank] += Fraction(moved, chunks * schedule.channels)
+    return Proof(steps, messages, sent)
+
+
+class _Run:
+    """One channel, all ranks: the state of every place, and where every rank is."""
+
+    def __init__(self, schedule: Schedule, size: int, channel: int, chunks: int) -> None:
+        self.contract: Contract = CONTRACTS[schedule.collective]
+        self.size, self.chunks = size, chunks
+        self.steps = [unroll(schedule, rank, size, channel) for rank in range(size)]
+        self.held: list[dict[Place, Content]] = [
+            dict(self.contract.starts(rank, size, chunks)) for rank in range(size)
+        ]
+        self.at = [0] * size
+        self.finished = [0] * size  # the round in which the rank's last step ended
+        self.arrived: list[dict[int, list[Content]]] = [{} for _ in range(size)]  # by source, for the current step
+        self.left: list[set[int]] = [set() for _ in range(size)]  # whom the current step has sent to
+        self.begun = [0] * size  # the round in which the current step can start, peers included
+        self.messages = 0
+        self.sent = [0] * size
+
+    def advance(self) -> None:
+        ready = deque(range(self.size))
+        while ready:
+            rank = ready.popleft()
+            step = self.current(rank)
+            if step is None:
+                continue
+            for to in step.sends:
+                self.meet(rank, to)
+            for source in step.receives:
+                self.meet(source, rank)
+            for peer in {rank, *step.sends, *step.receives}:
+                if self.complete(peer):
+                    self.apply(peer)
+                    ready.append(peer)
+        if any(self.current(rank) is not None for rank in range(self.size)):
+            raise self.stuck()
+
+    def current(self, rank: int) -> PackedStep | None:
+        return self.steps[rank][self.at[rank]] if self.at[rank] < len(self.steps[rank]) else None
+
+    def meet(self, source: int, to: int) -> None:
+        """Carry the message of the two ranks' current steps, if both are there."""
+        sender, receiver = self.current(source), self.current(to)
+        if sender is None or receiver is None or to not in sender.sends or source not in receiver.receives:
+            return
+        if to in self.left[source] or source in self.arrived[to]:
+            return  # one of the two has met this message, and is still busy with the rest of its step
+        places, into = sender.sends[to], receiver.receives[source]
+        here = f"the message from rank {source} (step {sender.index}) to rank {to} (step {receiver.index})"
+        if len(places) != len(into):
+            raise ScheduleError(
+                f"{here} is sent with {len(places)} chunks and received with {len(into)}: "
+                "list the same chunks on both sides",
+                "order",
+                to,
+                receiver.index,
+            )
+        for place, (target, _) in zip(places, into, strict=True):
+            if self.size_class(place) != self.size_class(target):
+                raise ScheduleError(
+                    f"{here} carries {show(place)} but is received as {show(target)}: chunks may differ in size and "
+                    "the data would land in the wrong place; name the same chunk on both sides, in the same order",
+                    "order",
+                    to,
+                    receiver.index,
+                )
+            if place not in self.held[source]:
+                raise ScheduleError(
+                    f"rank {source} sends {show(place)} to rank {to} at step {sender.index}, but does not hold it "
+                    "yet: receive it in an earlier step",
+                    "missing",
+                    source,
+                    sender.index,
+                )
+        self.arrived[to][source] = [self.held[source][place] for place in places]
+        self.left[source].add(to)
+        if source != to:
+            begun = max(self.finished[source], self.finished[to])
+            self.begun[source], self.begun[to] = max(self.begun[source], begun), max(self.begun[to], begun)
+            self.messages += 1
+            self.sent[source] += len(places)
+
+    def size_class(self, place: Place) -> int:
+        space, index = place
+        if self.contract.name == "all_to_all":
+            return 0
+        return index % self.chunks if space == "scratch" else index
+
+    def complete(self, rank: int) -> bool:
+        step = self.current(rank)
+        return (
+            step is not None
+            and len(self.left[rank]) == len(step.sends)
+            and len(self.arrived[rank]) == len(step.receives)
+        )
+
+    def apply(self, rank: int) -> None:
+        """The step is over: what arrived takes its place."""
+        step = self.steps[rank][self.at[rank]]
+        held = self.held[rank]
+        for source, into in step.receives.items():
+            for (place, reduces), (tag, ranks) in zip(into, self.arrived[rank][source], strict=True):
+                held[place] = self.combine(rank, step, place, source, (tag, ranks)) if reduces else (tag, ranks)
+        local = set(step.sends) | set(step.receives) == {rank}
+        self.finished[rank] = max(self.finished[rank], self.begun[rank]) + (0 if local else 1)
+        self.at[rank] += 1
+        self.arrived[rank], self.left[rank], self.begun[rank] = {}, set(), 0
+
+    def combine(self, rank: int, step: PackedStep, place: Place, source: int, arriving: Content) -> Content:
+        if place not in self.held[rank]:
+            raise ScheduleError(
+                f"rank {rank} reduces into {show(place)} at step {step.index}, which holds nothing yet: use Recv",
+                "missing",
+                rank,
+                step.index,
+            )
+        (tag, mine), (other, theirs) = self.held[rank][place], arriving
+        if tag != other:
+            raise ScheduleError(
+                f"rank {rank} combines two different chunks in {show(place)} at step {step.index}: what rank "
+                f"{source} sends belongs elsewhere; check the chunk index",
+                "order",
+                rank,
+                step.index,
+            )
+        if mine & theirs and self.contract.name != "barrier":
+            raise ScheduleError(
+                f"rank {rank} counts the contribution of {_ranks(mine & theirs)} to {show(place)} twice at step "
+                f"{step.index}, with what rank {source} sends: it is already in; send a chunk that does not hold it, "
+                "or use Recv",
+                "duplicate",
+                rank,
+                step.index,
+            )
+        return tag, mine | theirs
+
+    def stuck(self) -> ScheduleError:
+        """Nobody can go on: a message without its other end, or a cycle of ranks that wait."""
+        waits: dict[int, Wait] = {}
+        for rank in range(self.size):
+            step = self.current(rank)
+            if step is None:
+                continue
+            pending = [("send", to) for to in step.sends if to not in self.left[rank]]
+            pending += [("receive", source) for source in step.receives if source not in self.arrived[rank]]
+            for verb, peer in pending:
+                sends = verb == "send"
+                ahead = self.steps[peer][self.at[peer] :]
+                if not any(rank in (other.receives if sends else other.sends) for other in ahead):
+                    return ScheduleError(
+                        f"rank {rank} {verb}s {'to' if sends else 'from'} rank {peer} at step {step.index}, but rank "
+                        f"{peer} never {'receives' if sends else 'sends'} it: add the matching "
+                        f"{'Recv or Reduce' if sends else 'Send'} to rank {peer}, or take this one away",
+                        "missing",
+                        rank,
+                        step.index,
+                    )
+            verb, peer = pending[0]
+            waits[rank] = Wait(rank, peer, verb, step.index)
+        cycle = find_cycle(waits)
+        return ScheduleError(in_words(cycle), "deadlock", cycle[0].rank, cycle[0].step)
+
+    def check_promise(self) -> None:
+        for rank in range(self.size):
+            for place, (tag, ranks) in self.contract.ends(rank, self.size, self.chunks):
+                self.check_place(rank, place, tag, ranks)
+
+    def check_place(self, rank: int, place: Place, tag: object, ranks: int) -> None:
+        last = self.steps[rank][-1].index if self.steps[rank] else None
+        held = self.held[rank].get(place)
+        if held is None:
+            raise ScheduleError(
+                f"rank {rank} ends without {show(place)}: no step brings it there; is the last step missing?",
+                "missing",
+                rank,
+                last,
+            )
+        if held[0] != tag:
+            raise ScheduleError(
+                f"rank {rank} ends with the wrong data in {show(place)}: {held[0]} where {tag} belongs; "
+                "check the chunk index",
+                "order",
+                rank,
+                last,
+            )
+        if held[1] != ranks:
+            raise ScheduleError(
+                f"rank {rank} ends with {show(place)} lacking the contribution of {_ranks(ranks & ~held[1])}: "
+                "is a step missing, or does a Recv replace what a Reduce should add to?",
+                "missing",
+                rank,
+                last,
+            )
+
+
+def _ranks(mask: int) -> str:
+    ranks = [str(rank) for rank in range(mask.bit_length()) if mask >> rank & 1]
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
+
+
+def _check_symmetry(schedule: Schedule, size: int, channel: int, chunks: int) -> None:
+    def shift(operation: Operation, by: int) -> Operation:
+        chunk = operation.chunk
+        if not (isinstance(chunk, Chunk) and chunk.buffer == "scratch"):
+            index = chunk.index if isinstance(chunk, Chunk) else chunk
+            moved = (index + by * chunks // size) % chunks
+            chunk = Chunk(chunk.buffer, moved) if isinstance(chunk, Chunk) else moved
+        if isinstance(operation, Send):
+            return Send(chunk, (operation.to + by) % size)
+        return type(operation)(chunk, (operation.source + by) % size)
+
+    pattern = list(schedule.steps(0, size, channel))
+    for rank in range(1, size):
+        steps = list(schedule.steps(rank, size, channel))
+        for index in range(max(len(steps), len(pattern))):
+            wanted = tuple(shift(o, rank) for o in pattern[index]) if index < len(pattern) else ()
+            if (steps[index] if index < len(steps) else ()) != wanted:
+                raise ScheduleError(
+                    f"rank {rank} does not do at step {index} what rank 0 does, shifted by {rank}: "
+                    "leave symmetric=True away",
+                    "order",
+                    rank,
+                    index,
+                )

@@ -1,0 +1,188 @@
+"""A schedule is data: a plain function that says who does what, in which order.
+
+A *program* is a generator ``program(rank, size, **options)``. Each tuple it yields is one *step*; the operations of a
+step start together. The words are ``Send``, ``Recv`` and ``Reduce``, on chunks of a buffer::
+
+    rank 0 ── Send(2, to=1) ──▶ rank 1: Recv(2, source=0)      chunk 2 is replaced by what arrives
+                                rank 1: Reduce(2, source=0)    chunk 2 is combined with what arrives
+
+A ``Send`` reads its chunk as it was before the step; a ``Reduce`` combines after the step's sends of that chunk have
+left. All operations of one step with one peer and one direction are one message, packed in the order listed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Chunk ``index`` of a named buffer; written ``Buffer("scratch")[3]``. A bare int is the working buffer."""
+
+    buffer: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.buffer}[{self.index}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One of a rank's buffers: ``input`` (what the caller gave), ``output`` (what the caller gets) or ``scratch``.
+
+    Chunk i of ``scratch`` is as large as chunk i (modulo the number of chunks) of the working buffer.
+    """
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name not in ("input", "output", "scratch"):
+            raise ValueError(f'Buffer name {self.name!r} is unknown: use "input", "output" or "scratch"')
+
+    def __getitem__(self, index: int) -> Chunk:
+        return Chunk(self.name, index)
+
+
+ChunkLike: TypeAlias = int | Chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a chunk to rank ``to``, as it was before the step."""
+
+    chunk: ChunkLike
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recv:
+    """Replace a chunk by the one that rank ``source`` sends."""
+
+    chunk: ChunkLike
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Combine a chunk with the one that rank ``source`` sends; operands stand in rank order."""
+
+    chunk: ChunkLike
+    source: int
+
+
+Operation: TypeAlias = Send | Recv | Reduce
+Step: TypeAlias = tuple[Operation, ...]
+Program: TypeAlias = Callable[..., Iterable[Step | Operation]]
+ChunkCount: TypeAlias = int | Callable[..., int]
+
+
+def _accepts(function: Callable[..., Any], option: str) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.name == option or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _per_rank(size: int) -> int:
+    return size
+
+
+class Schedule:
+    """A program, the collective it carries out, and how the buffer is cut.
+
+    Args:
+        collective: the promise to keep, e.g. ``"all_reduce"`` (``collectives.contract`` lists them all).
+        program: ``program(rank, size, **options)``, written for root 0; a sequence of programs is one a channel,
+            each on its own share of the buffer, each advancing by itself. A program with a parameter named
+            ``chunks`` is given the number of chunks.
+        chunks: chunks of one channel's share: a number, or a function of the number of ranks (and of options that
+            it names). Collectives with one block a rank need a multiple of the number of ranks.
+        name: how the command line and error messages call it; the program's own name by default.
+        symmetric: rank r does what rank 0 does, shifted by r; the prover checks it, the simulator profits.
+        options: passed to the program.
+
+    A schedule is immutable; ``with_options`` returns a changed copy.
+    """
+
+    __slots__ = ("collective", "programs", "chunks", "name", "symmetric", "options")
+
+    def __init__(
+        self,
+        collective: str,
+        program: Program | Sequence[Program],
+        chunks: ChunkCount = _per_rank,
+        name: str = "",
+        symmetric: bool = False,
+        **options: Any,
+    ) -> None:
+        programs: tuple[Program, ...] = (program,) if callable(program) else tuple(program)
+        if not programs:
+            raise ValueError("program is an empty sequence: give one program a channel")
+        self.collective = collective
+        self.programs = programs
+        self.chunks = chunks
+        self.name = name or getattr(programs[0], "__name__", "schedule")
+        self.symmetric = symmetric
+        self.options = options
+
+    @property
+    def channels(self) -> int:
+        return len(self.programs)
+
+    def chunk_count(self, size: int) -> int:
+        """Chunks of one channel's share of the buffer, for ``size`` ranks."""
+        if isinstance(self.chunks, int):
+            count = self.chunks
+        else:
+            known = {name: value for name, value in self.options.items() if _accepts(self.chunks, name)}
+            count = self.chunks(size, **known)
+        if count < 1:
+            raise ValueError(f"chunks={count} of {self} at {size} ranks: a buffer has at least 1 chunk")
+        return count
+
+    def steps(self, rank: int, size: int, channel: int = 0) -> Iterator[Step]:
+        """What ``rank`` of ``size`` does in one channel, a tuple a step."""
+        program = self.programs[channel]
+        options = dict(self.options)
+        if _accepts(program, "chunks"):
+            options["chunks"] = self.chunk_count(size)
+        for step in program(rank, size, **options):
+            yield (step,) if isinstance(step, (Send, Recv, Reduce)) else tuple(step)
+
+    def __call__(self, rank: int, size: int, **options: Any) -> Iterable[Step | Operation]:
+        """The program itself, so that a registered schedule reads like the function it decorates."""
+        if self.channels > 1:
+            raise ValueError(f"{self} has {self.channels} channels: call steps(rank, size, channel) of one of them")
+        return self.programs[0](rank, size, **{**self.options, **options})
+
+    def with_options(self, **options: Any) -> Schedule:
+        """A copy with other options; ``chunks`` sets the number of chunks, ``channels`` splits every channel.
+
+        Raises:
+            ValueError: an option that no program of this schedule takes.
+        """
+        chunks = options.pop("chunks", self.chunks)
+        factor = options.pop("channels", 1)
+        if not isinstance(factor, int) or factor < 1:
+            raise ValueError(f"channels={factor} of {self}: use a whole number from 1 on")
+        for option in options:
+            if not any(_accepts(program, option) for program in self.programs):
+                raise ValueError(f"{self} has no option {option!r}: it takes {', '.join(self.option_names()) or 'none'}")
+        return Schedule(
+            self.collective, self.programs * factor, chunks, self.name, self.symmetric, **{**self.options, **options}
+        )
+
+    def option_names(self) -> list[str]:
+        """What may follow the name on a command line, beside ``channels`` and ``chunks``."""
+        parameters = inspect.signature(self.programs[0]).parameters
+        return [name for name in parameters if name not in ("rank", "size", "chunks")]
+
+    def __str__(self) -> str:
+        shown = {**self.options, **({"channels": self.channels} if self.channels > 1 else {})}
+        return self.name + "".join(
+            f"{':' if i == 0 else ','}{option}={value}" for i, (option, value) in enumerate(shown.items())
+        )
+
+    def __repr__(self) -> str:
+        return f"<Schedule {self.collective} {self}>"
