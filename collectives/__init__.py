@@ -1,4 +1,102 @@
-"""tmp"""
-from .schedule import Buffer, Recv, Reduce, Schedule, Send
-from .registry import register
-from .proof import prove
+"""Collectives written once as schedules: proved, priced, drawn, and run over ``torch.distributed`` send and receive.
+
+Everything public imports from here. Schedules need no torch; it is imported when a collective is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .auto import choose
+    from .combinators import place, rings, split
+    from .communicator import Communicator
+    from .cost import Machine
+    from .errors import CollectiveError, MismatchError, ScheduleError
+    from .moving import (
+        all_gather,
+        all_gather_into_tensor,
+        all_to_all,
+        all_to_all_single,
+        broadcast,
+        gather,
+        scatter,
+    )
+    from .proof import Proof, prove
+    from .reducing import all_reduce, barrier, reduce, reduce_scatter, reduce_scatter_tensor
+    from .registry import algorithms, find, register
+    from .schedule import Buffer, Recv, Reduce, Schedule, Send
+    from .work import Work
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "auto": ("choose",),
+    "combinators": ("place", "rings", "split"),
+    "communicator": ("Communicator",),
+    "cost": ("Machine",),
+    "errors": ("CollectiveError", "MismatchError", "ScheduleError"),
+    "moving": (
+        "all_gather",
+        "all_gather_into_tensor",
+        "all_to_all",
+        "all_to_all_single",
+        "broadcast",
+        "gather",
+        "scatter",
+    ),
+    "proof": ("Proof", "prove"),
+    "reducing": ("all_reduce", "barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor"),
+    "registry": ("algorithms", "find", "register"),
+    "schedule": ("Buffer", "Recv", "Reduce", "Schedule", "Send"),
+    "work": ("Work",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "Buffer",
+    "CollectiveError",
+    "Communicator",
+    "Machine",
+    "MismatchError",
+    "Proof",
+    "Recv",
+    "Reduce",
+    "Schedule",
+    "ScheduleError",
+    "Send",
+    "Work",
+    "algorithms",
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "choose",
+    "find",
+    "gather",
+    "place",
+    "prove",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "register",
+    "rings",
+    "scatter",
+    "split",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

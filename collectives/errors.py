@@ -26,8 +26,25 @@ class ScheduleError(ValueError):
 
 
 class CollectiveError(RuntimeError):
-    """A collective that failed on real ranks: a peer died, stalled or disagreed. The group is broken afterwards."""
+    """A collective that failed on real ranks: a peer died, stalled or disagreed. The group is broken afterwards.
+
+    operation, algorithm: what ran; step: its step; peer: the rank (of the group) that this one waited for;
+    waited: for how many seconds. None where it does not apply.
+    """
+
+    def __init__(
+        self,
+        sentence: str,
+        *,
+        operation: str = "",
+        algorithm: str = "",
+        step: int | None = None,
+        peer: int | None = None,
+        waited: float | None = None,
+    ) -> None:
+        super().__init__(sentence)
+        self.operation, self.algorithm, self.step, self.peer, self.waited = operation, algorithm, step, peer, waited
 
 
 class MismatchError(CollectiveError):
-    """The ranks called different things; nothing was sent, and the group can still be used."""
+    """The ranks called different things; no data was sent, and the group can still be used."""

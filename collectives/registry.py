@@ -6,7 +6,7 @@ import difflib
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ _registered: dict[tuple[str, str], Schedule] = {}
 
 def register(
     collective: str, *, name: str = "", chunks: ChunkCount = _per_rank, symmetric: bool = False, **options: Any
-) -> Callable[[Program], Schedule]:
+) -> Callable[[Program | Sequence[Program]], Schedule]:
     """Decorate ``program(rank, size, **options)`` and make it an algorithm that every command knows by ``name``.
 
     Returns a decorator that returns the ``Schedule``, which can still be called like the program. A later
@@ -43,9 +43,9 @@ def register(
     """
     contract_of(collective)
 
-    def decorate(program: Program) -> Schedule:
+    def decorate(program: Program | Sequence[Program]) -> Schedule:
         schedule = Schedule(collective, program, chunks, name, symmetric, **options)
-        own = getattr(program, "__module__", "").startswith(__package__ + ".")
+        own = getattr(schedule.programs[0], "__module__", "").startswith(__package__ + ".")
         if schedule.name in BUILT_IN and not own:
             raise ValueError(f"name={schedule.name!r} is a built-in algorithm: choose another")
         _registered[collective, schedule.name] = schedule

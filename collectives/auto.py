@@ -1,0 +1,104 @@
+"""``algorithm="auto"``: walk the candidates with the cost model, take the cheapest.
+
+The pick is a pure function of operation, bytes, world and machine. The machine is rank 0's, agreed once per group, so
+that ranks never differ.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from .cost import Machine, cost
+from .registry import find
+
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
+    from .communicator import Communicator
+
+# What is worth comparing, the plainest first (it wins a tie). The rest can be asked for by name.
+CANDIDATES: dict[str, tuple[str, ...]] = {
+    "all_reduce": ("ring", "recursive_doubling", "halving_doubling", "direct"),
+    "reduce": ("binomial", "chain:chunks=4", "chain:chunks=16"),
+    "broadcast": ("binomial", "chain:chunks=4", "chain:chunks=16"),
+    "all_gather": ("ring", "direct", "bruck"),
+    "reduce_scatter": ("ring", "direct"),
+    "gather": ("direct", "binomial"),
+    "scatter": ("direct", "binomial"),
+    "all_to_all": ("direct", "bruck"),
+    "barrier": ("dissemination",),
+}
+LARGEST_WALK = 1 << 16  # messages; a candidate with more is not walked but left out
+
+# Measured with `python -m collectives bench` (see BENCHMARKS.md); the last place of each is noise.
+LOOPBACK = Machine(alpha=20e-6, beta=1 / 3.2e9, gamma=1 / 8e9, base=10e-6, overhead=25e-6)
+GPU = Machine(alpha=8e-6, beta=1 / 200e9, gamma=1 / 1.2e12, base=10e-6, overhead=6e-6)
+
+
+def machine_here(backend: str, local_ranks: int, size: int) -> Machine:
+    """What this rank believes of the machine: constants of the transport, and the cores that its ranks share."""
+    if backend == "nccl":
+        return GPU
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    hosts = max(1, size // max(1, local_ranks))
+    return Machine(LOOPBACK.alpha, LOOPBACK.beta, LOOPBACK.gamma, LOOPBACK.base, LOOPBACK.overhead, cores * hosts)
+
+
+@lru_cache(maxsize=4096)
+def cheapest(collective: str, magnitude: int, size: int, machine: Machine, candidates: tuple[str, ...]) -> str:
+    """The cheapest candidate for 2**(magnitude - 1/2) bytes (the middle of a doubling)."""
+    nbytes = 2 ** (magnitude - 0.5) if magnitude else 0.0
+    seconds = {name: cost(find(collective, name), size, nbytes, machine) for name in candidates}
+    return min(candidates, key=lambda name: seconds[name])
+
+
+def pick(collective: str, nbytes: int, size: int, machine: Machine) -> str:
+    """The algorithm for ``nbytes`` (the whole buffer) on ``size`` ranks of ``machine``; the same for all ranks."""
+    candidates = CANDIDATES[collective]
+    walkable = tuple(n for n in candidates if find(collective, n).symmetric or size * size <= LARGEST_WALK)
+    return cheapest(collective, int(nbytes).bit_length(), size, machine, walkable or candidates[:1])
+
+
+class Picker:
+    """One group's picks; asks rank 0 for its machine at the first."""
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._communicator = communicator
+        self._machine: Machine | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the ranks agreed on; the first access is a collective operation."""
+        if self._machine is None:
+            from .agreement import broadcast_numbers
+
+            c = self._communicator
+            local = int(os.environ.get("LOCAL_WORLD_SIZE", c.size))
+            m = machine_here(c.backend, local, c.size)
+            numbers = [m.alpha, m.beta, m.gamma, m.base, m.overhead, float(m.cores)]
+            alpha, beta, gamma, base, overhead, cores = broadcast_numbers(c, numbers, time.monotonic() + c.timeout)
+            self._machine = Machine(alpha, beta, gamma, base, overhead, int(cores))
+        return self._machine
+
+    def pick(self, collective: str, nbytes: int) -> str:
+        return pick(collective, nbytes, self._communicator.size, self.machine)
+
+
+def choose(collective: str, nbytes: int, group: dist.ProcessGroup | None = None) -> str:
+    """What ``algorithm="auto"`` picks for a buffer of ``nbytes`` on ``group``.
+
+    The first call on a group (or the first collective with ``auto``) agrees on rank 0's machine, so every member makes it.
+
+    Raises:
+        ValueError: an unknown collective, or a negative size.
+    """
+    from .communicator import communicator
+    from .contract import contract_of
+
+    contract_of(collective)
+    if nbytes < 0:
+        raise ValueError(f"nbytes={nbytes}: a buffer has at least 0 bytes")
+    return communicator(group).picker.pick(collective, nbytes)

@@ -1,0 +1,163 @@
+"""Run a compiled plan: the one place where tensors move.
+
+Two ways, one plan. ``run_streaming`` (gloo) posts single sends and receives and waits for each, a thread a channel, so
+that channels advance by themselves. ``run_grouped`` (NCCL) makes one batch of a step and lets streams do the waiting: the
+host never does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+from .layout import SCRATCH
+from .plan import Plan, StepPlan
+from .reduction import Combine
+
+# Tags of gloo messages. The upper half is ours, so a user's own send and recv (tags below it) never mix with them; the
+# rest is a hash of the call and of the message's length, so that ranks which disagree never match: gloo ends the whole
+# process when a message is longer than its receive.
+OURS = 1 << 30
+_SPREAD = 0x9E3779B1
+
+
+class PointToPoint(Protocol):
+    """The two methods of a process group (or of its backend) that a streaming run needs."""
+
+    def send(self, tensors: list[torch.Tensor], peer: int, tag: int) -> Any: ...
+
+    def recv(self, tensors: list[torch.Tensor], peer: int, tag: int) -> Any: ...
+
+
+@dataclass
+class StepFailure(Exception):
+    """Where a run stopped: the step, what it waited for, for how long, and what the transport said."""
+
+    step: int
+    verb: str
+    peer: int
+    waited: float
+    cause: BaseException
+    kept: Any = None  # works and tensors that the transport may still refer to
+
+
+def views(plan: Plan, tensors: Sequence[torch.Tensor], scratch: torch.Tensor) -> list[torch.Tensor]:
+    """The plan's regions as flat views of the caller's tensors (each contiguous and flat) and of scratch."""
+    return [
+        (scratch if region.tensor == SCRATCH else tensors[region.tensor]).narrow(0, region.offset, region.length)
+        for region in plan.regions
+    ]
+
+
+def run_streaming(
+    wire: PointToPoint,
+    steps: Sequence[StepPlan],
+    regions: Sequence[torch.Tensor],
+    combine: Combine | None,
+    tag: int,
+    deadline: float,
+) -> None:
+    """One channel on a transport whose ``wait`` blocks.
+
+    Args:
+        tag: 30 bits that all ranks share for this call and channel.
+        deadline: on ``time.monotonic``; every wait ends by then.
+
+    Raises:
+        StepFailure: a send or receive failed; nothing else is tried.
+    """
+    tags = [OURS | (tag + view.numel() * _SPREAD) % OURS for view in regions]
+    posted: dict[int, Any] = {}
+    began = time.monotonic()
+    limit = timedelta(seconds=max(0.001, deadline - began))
+    index, verb, peer, sent = 0, "send to", 0, []
+    try:
+        for step in steps:
+            index, verb = step.index, "receive from"
+            for slot, region, peer in step.posts:
+                posted[slot] = wire.recv([regions[region]], peer, tags[region])
+            for to, source in step.copies:
+                regions[to].copy_(regions[source])
+            verb = "send to"
+            sent = []
+            for region, peer in step.sends:
+                sent.append((peer, wire.send([regions[region]], peer, tags[region])))
+            verb = "receive from"
+            for slot, peer in step.awaits:
+                posted.pop(slot).wait(limit)
+            for out, left, right in step.early:
+                combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
+            verb = "send to"
+            for peer, work in sent:
+                work.wait(limit)
+            for out, left, right in step.late:
+                combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
+            for to, source in step.unpack:
+                regions[to].copy_(regions[source])
+            if len(steps) > 1:
+                limit = timedelta(seconds=max(0.001, deadline - time.monotonic()))
+    except RuntimeError as error:
+        waited = time.monotonic() - began
+        raise StepFailure(index, verb, peer, waited, error, (posted, sent, list(regions))) from error
+
+
+def run_grouped(
+    groups: Sequence[dist.ProcessGroup],
+    plan: Plan,
+    regions: Sequence[torch.Tensor],
+    combine: Combine | None,
+    streams: Sequence[Any],
+) -> None:
+    """All channels on a transport whose ``wait`` only orders streams (NCCL): one grouped batch a step.
+
+    Channel i has process group ``groups[i]`` and, on CUDA, stream ``streams[i]``: its reductions run there under the
+    transfers of the other channels. Batches are issued round robin, in the same order on all ranks; the host waits for
+    nothing. The plan must have been compiled with ``ahead=0``.
+
+    Raises:
+        StepFailure: a batch could not be issued.
+    """
+    current = torch.cuda.current_stream() if streams else None
+    for stream in streams:
+        stream.wait_stream(current)
+    for position in range(max(map(len, plan.channels), default=0)):
+        for channel, steps in enumerate(plan.channels):
+            if position < len(steps):
+                with torch.cuda.stream(streams[channel] if streams else None):
+                    _grouped_step(groups[channel], steps[position], regions, combine)
+    for stream in streams:
+        current.wait_stream(stream)  # type: ignore[union-attr]
+
+
+def _grouped_step(
+    group: dist.ProcessGroup, step: StepPlan, regions: Sequence[torch.Tensor], combine: Combine | None
+) -> None:
+    for to, source in step.copies:
+        regions[to].copy_(regions[source], non_blocking=True)
+    batch = [
+        dist.P2POp(dist.irecv, regions[region], group=group, group_peer=peer) for _, region, peer in step.posts
+    ] + [dist.P2POp(dist.isend, regions[region], group=group, group_peer=peer) for region, peer in step.sends]
+    try:
+        for work in dist.batch_isend_irecv(batch) if batch else ():
+            work.wait()
+    except RuntimeError as error:
+        peers = [operation.group_peer for operation in batch]
+        raise StepFailure(step.index, "exchange with", peers[0], 0.0, error, list(regions)) from error
+    for out, left, right in step.early + step.late:
+        combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
+    for to, source in step.unpack:
+        regions[to].copy_(regions[source], non_blocking=True)
+
+
+def finish(plan: Plan, regions: Sequence[torch.Tensor], after: Callable[[], None] | None = None) -> None:
+    """The copies that are left when every channel is done."""
+    for to, source in plan.finish:
+        regions[to].copy_(regions[source])
+    if after is not None:
+        after()

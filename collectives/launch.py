@@ -1,0 +1,175 @@
+"""Start rank processes: once (``run``), kept warm (``Pool``), or join those that torchrun has started (``join``).
+
+A command that needs ranks works in every place with::
+
+    if launch.launched():
+        with launch.join() as (rank, size):
+            main()
+    else:
+        launch.run(main, 4)
+
+What happens in the parent is in ``crew.py``, what happens in a rank in ``worker.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+from .crew import Crew, RankFailed, RankTimeout, Start
+from .worker import Orders, dumps, start_group
+
+__all__ = ["Pool", "RankFailed", "RankTimeout", "join", "launched", "run"]
+
+T = TypeVar("T")
+
+
+def run(
+    function: Callable[..., T],
+    ranks: int,
+    *args: Any,
+    start: Start | None = None,
+    backend: str = "gloo",
+    timeout: float = 300.0,
+    grace: float = 2.0,
+    batch: bool = False,
+    prepare: Callable[[], object] | None = None,
+    **kwargs: Any,
+) -> list[T]:
+    """Run ``function(*args, **kwargs)`` on ``ranks`` processes that form a group; the results in rank order.
+
+    Inside, the default process group is ready (``dist.get_rank()`` tells who one is), the environment is that of
+    torchrun, and torch has one thread. Tensors come back on the CPU.
+
+    Args:
+        start: ``fork`` (0.1 s; anything can be run) is the default on Linux unless CUDA is in play; ``spawn`` (seconds)
+            elsewhere, for a function that can be imported by name.
+        timeout: seconds for everything, the start included.
+        grace: seconds that the others have to end by themselves after the first failure.
+        batch: ask for SCHED_BATCH, where there is such a thing: steadier times on an idle machine with few cores.
+        prepare: called in each rank before the group is made, for instance to register a backend.
+
+    Raises:
+        RankFailed: a rank failed; the others have been ended.
+        RankTimeout: a TimeoutError that names the ranks that had not ended.
+        ValueError: a number of ranks or a way to start that makes no sense.
+    """
+    orders = Orders(ranks, backend, timeout, grace, batch, prepare, os.getpid())
+    crew = Crew(orders, start, (function, args, kwargs))
+    try:
+        return cast("list[T]", crew.finish())
+    finally:
+        crew.end(0)
+
+
+class Pool:
+    """Ranks that stay: one process group, alive between calls; a call takes milliseconds.
+
+    Ranks keep whatever a function leaves behind (seeds, default types). Make the pool in a thread that outlives it: on
+    Linux the ranks die with that thread.
+
+    Args and errors: as for :func:`run`; ``timeout`` is for each call.
+
+    Attributes:
+        pids: the process of each rank, ``pids[rank]``.
+        broken: a call has failed; the ranks have been ended.
+    """
+
+    def __init__(
+        self,
+        ranks: int,
+        backend: str = "gloo",
+        start: Start | None = None,
+        timeout: float = 300.0,
+        grace: float = 2.0,
+        batch: bool = False,
+        prepare: Callable[[], object] | None = None,
+    ) -> None:
+        self.broken = self._closed = False
+        self._grace = grace
+        self._crew = Crew(Orders(ranks, backend, timeout, grace, batch, prepare, os.getpid()), start, None)
+        self.pids: list[int] = self.run(os.getpid)
+
+    def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> list[T]:
+        """``function(*args, **kwargs)`` on every rank, results in rank order. One call at a time.
+
+        The function travels by name, also to forked ranks: its module must have been imported when the pool was made,
+        or be importable there.
+
+        Raises:
+            RankFailed, RankTimeout: as for :func:`launch.run`. The pool is then ``broken`` and closed.
+            RuntimeError: the pool is closed.
+        """
+        if self._closed:
+            raise RuntimeError(f"the pool is {'broken by a failure' if self.broken else 'closed'}: make a new one")
+        task = dumps((function, args, kwargs))
+        try:
+            return cast("list[T]", self._crew.work(task))
+        except BaseException:
+            self.broken = True
+            self._close(0)
+            raise
+
+    def close(self) -> None:
+        """End the ranks; more than once is fine."""
+        self._close(self._grace)
+
+    def _close(self, patience: float) -> None:
+        if not self._closed:
+            self._closed = True
+            self._crew.end(patience)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._close(self._grace if kind is None else 0)
+
+
+# rank, number of ranks, number on this host: of torchrun, srun, Open MPI. Of srun's step, not of the job: the script of
+# a batch job is no rank
+_PLACES = (
+    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+)
+
+
+def _place() -> tuple[int, int, int] | None:
+    for rank, size, local in _PLACES:
+        if rank in os.environ and size in os.environ:
+            return int(os.environ[rank]), int(os.environ[size]), int(os.environ.get(local, "0"))
+    return None
+
+
+def launched() -> bool:
+    """Whether this process already is a rank: of torchrun, of ``run``, or of srun or mpirun with MASTER_ADDR set."""
+    return "MASTER_ADDR" in os.environ and _place() is not None
+
+
+@contextlib.contextmanager
+def join(backend: str = "gloo", timeout: float = 300.0) -> Iterator[tuple[int, int]]:
+    """Make the default group of a process that is ``launched``, yield (rank, size), and destroy it.
+
+    With NCCL the process is bound to the device of its local rank. A default group that exists already is used, and
+    stays.
+
+    Raises:
+        RuntimeError: this process is no rank.
+    """
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        yield dist.get_rank(), dist.get_world_size()
+        return
+    place = _place()
+    if place is None or not launched():
+        raise RuntimeError("this process is no rank (no RANK, WORLD_SIZE and MASTER_ADDR): use torchrun, or launch.run")
+    rank, size, local = place
+    start_group(backend, rank, size, local, timeout, None)
+    try:
+        yield rank, size
+    finally:
+        dist.destroy_process_group()
