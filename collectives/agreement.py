@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .errors import CollectiveError, MismatchError
-from .executor import OURS, StepFailure
+from .executor import OURS, Progress, StepFailure
 
 if TYPE_CHECKING:
     from .communicator import Communicator
@@ -27,16 +27,16 @@ def exchange(communicator: Communicator, mine: torch.Tensor, deadline: float) ->
     group, rank, size = communicator.group, communicator.rank, communicator.size
     everyone = [mine if r == rank else torch.empty_like(mine) for r in range(size)]
     others = [(rank + i) % size for i in range(1, size)]
-    began, peer = time.monotonic(), rank
+    progress = Progress(time.monotonic(), 0, "hear from", rank)
     works: list[object] = []
     try:
         received = [(peer, group.recv([everyone[peer]], peer, _TAG)) for peer in others]
         sent = [(peer, group.send([mine], peer, _TAG)) for peer in others]
         works = [received, sent]
-        for peer, work in received + sent:
+        for progress.peer, work in received + sent:
             work.wait(timedelta(seconds=max(0.001, deadline - time.monotonic())))
     except RuntimeError as error:
-        raise StepFailure(0, "hear from", peer, time.monotonic() - began, error, (works, everyone)) from error
+        raise StepFailure(progress, error, (works, everyone)) from error
     return everyone
 
 

@@ -11,7 +11,7 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from .cost import Machine, cost
+from .cost import Machine, predict
 from .registry import find
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def machine_here(backend: str, local_ranks: int, size: int) -> Machine:
 def cheapest(collective: str, magnitude: int, size: int, machine: Machine, candidates: tuple[str, ...]) -> str:
     """The cheapest candidate for 2**(magnitude - 1/2) bytes (the middle of a doubling)."""
     nbytes = 2 ** (magnitude - 0.5) if magnitude else 0.0
-    seconds = {name: cost(find(collective, name), size, nbytes, machine) for name in candidates}
+    seconds = {name: predict(find(collective, name), size, nbytes, machine) for name in candidates}
     return min(candidates, key=lambda name: seconds[name])
 
 
@@ -69,9 +69,8 @@ class Picker:
         self._communicator = communicator
         self._machine: Machine | None = None
 
-    @property
-    def machine(self) -> Machine:
-        """The machine that the ranks agreed on; the first access is a collective operation."""
+    def machine(self, timeout: float) -> Machine:
+        """The machine that the ranks agreed on; the first call is a collective operation of at most ``timeout`` s."""
         if self._machine is None:
             from .agreement import broadcast_numbers
 
@@ -79,12 +78,12 @@ class Picker:
             local = int(os.environ.get("LOCAL_WORLD_SIZE", c.size))
             m = machine_here(c.backend, local, c.size)
             numbers = [m.alpha, m.beta, m.gamma, m.base, m.overhead, float(m.cores)]
-            alpha, beta, gamma, base, overhead, cores = broadcast_numbers(c, numbers, time.monotonic() + c.timeout)
+            alpha, beta, gamma, base, overhead, cores = broadcast_numbers(c, numbers, time.monotonic() + timeout)
             self._machine = Machine(alpha, beta, gamma, base, overhead, int(cores))
         return self._machine
 
-    def pick(self, collective: str, nbytes: int) -> str:
-        return pick(collective, nbytes, self._communicator.size, self.machine)
+    def pick(self, collective: str, nbytes: int, timeout: float) -> str:
+        return pick(collective, nbytes, self._communicator.size, self.machine(timeout))
 
 
 def choose(collective: str, nbytes: int, group: dist.ProcessGroup | None = None) -> str:
@@ -101,4 +100,5 @@ def choose(collective: str, nbytes: int, group: dist.ProcessGroup | None = None)
     contract_of(collective)
     if nbytes < 0:
         raise ValueError(f"nbytes={nbytes}: a buffer has at least 0 bytes")
-    return communicator(group).picker.pick(collective, nbytes)
+    c = communicator(group)
+    return c.picker.pick(collective, nbytes, c.timeout)

@@ -8,6 +8,7 @@ import weakref
 import zlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
@@ -20,7 +21,7 @@ from . import agreement, failure
 from .auto import Picker
 from .combinators import rooted
 from .errors import CollectiveError
-from .executor import OURS, PointToPoint, StepFailure, finish, run_grouped, run_streaming, views
+from .executor import OURS, PointToPoint, Progress, StepFailure, finish, run_grouped, run_streaming, views
 from .layout import Layout
 from .plan import Plan, compile_plan
 from .proof import prove
@@ -30,6 +31,11 @@ from .schedule import Schedule
 from .work import StreamWork, Work, Worker
 
 PROVED_UP_TO = 64  # ranks; a proof takes O(messages), and what holds up to here holds beyond
+
+# gloo never ends the wait for a send that was under way when its peer died. A message up to this size fits into the
+# socket's buffer, so the wait for it is short; an operation with a longer one runs on the worker, and the caller watches.
+INLINE_BYTES = 1 << 16
+TICK = 0.25  # seconds between two looks at the peers while an operation lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,28 @@ class Call:
     after: Callable[[], None] | None = None
 
 
+class Running:
+    """The streaming operation under way, and where each of its channels is."""
+
+    def __init__(self, call: Call, algorithm: str, channels: int) -> None:
+        self.call, self.algorithm = call, algorithm
+        self.channels = [Progress(time.monotonic()) for _ in range(channels)]
+        self._first = threading.Lock()
+
+    def stop(self, communicator: Communicator, stop: StepFailure) -> None:
+        """A channel has failed: break the communicator, once, and let the other ranks know."""
+        with self._first:
+            if communicator.broken is None:
+                failure.give_up(communicator, self.call.text, stop)
+                communicator.broken = failure.explain(communicator, self.call.text, self.algorithm, stop)
+
+    def fail(self, communicator: Communicator, dead: list[int]) -> None:
+        """The watcher found peers whose connection is closed: say what waits for one of them."""
+        waiting = [progress for progress in self.channels if progress.peer in dead] or self.channels
+        cause = RuntimeError(f"Connection closed by peer (rank {', '.join(map(str, dead))})")
+        self.stop(communicator, StepFailure(waiting[0], cause))
+
+
 class Communicator:
     """Runs collectives on one process group.
 
@@ -63,16 +91,18 @@ class Communicator:
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
-        self.group = group if group is not None else dist.group.WORLD
-        self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
-        self.backend = dist.get_backend(self.group)
-        self.timeout = _default_timeout(self.group)
+        group = group if group is not None else dist.group.WORLD
+        self._group = weakref.ref(group)  # weak: destroying the group must close its connections
+        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self.backend = dist.get_backend(group)
+        self.timeout = _default_timeout(group)
         self.streaming = self.backend != "nccl"
-        self.wire: PointToPoint = self.group  # what streaming runs send and receive on; a tracer may wrap it
+        self.wire: PointToPoint | None = None  # send and receive on this instead of the group (a tracer, say)
         self.broken: CollectiveError | None = None
         self.picker = Picker(self)
         self._lock = threading.RLock()
         self._issued = 0
+        self._running: Running | None = None
         self._scratch: dict[tuple[torch.device, int], torch.Tensor] = {}
         self._worker: Worker | None = None
         self._channels: list[Worker] = []
@@ -80,6 +110,14 @@ class Communicator:
         self._streams: list[Any] = []
         self.schedule = lru_cache(maxsize=256)(self._schedule)
         self.plan = lru_cache(maxsize=256)(self._plan)
+
+    @property
+    def group(self) -> dist.ProcessGroup:
+        """The process group; ``ValueError`` once it has been destroyed."""
+        group = self._group()
+        if group is None:
+            raise ValueError("group: it has been destroyed; make a Communicator of a living one")
+        return group
 
     # Choosing and compiling.
 
@@ -103,10 +141,11 @@ class Communicator:
         """
         if self.broken is not None:
             raise CollectiveError(f"{call.text}: the group is broken since an earlier failure ({self.broken})")
+        timeout = self.timeout if timeout is None else timeout
         with self._lock:
             algorithm = call.algorithm
             if algorithm == "auto":
-                algorithm = self.picker.pick(call.collective, call.nbytes)
+                algorithm = self.picker.pick(call.collective, call.nbytes, timeout)
             schedule = self.schedule(call.collective, algorithm, call.root)
             plan = self.plan(schedule, call.layout)
             number, self._issued = self._issued, self._issued + 1
@@ -114,66 +153,86 @@ class Communicator:
             def job() -> None:
                 if self.broken is not None:
                     raise CollectiveError(f"{call.text}: the group is broken since an earlier failure ({self.broken})")
-                deadline = time.monotonic() + (self.timeout if timeout is None else timeout)
+                deadline = time.monotonic() + timeout
                 if check:
                     agreement.compare(self, f"{call.text}, algorithm {schedule}", number, deadline)
                 self._execute(call, schedule, plan, number, deadline)
 
             if not self.streaming:
                 return self._issue_on_stream(job, call.tensors, async_op)
-            if not async_op and (self._worker is None or self._worker.idle):
+            short = plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
+            if not async_op and short and (self._worker is None or self._worker.idle):
                 job()
                 return None
             if self._worker is None:
                 self._worker = Worker(f"collectives-{self.rank}")
             future = self._worker.submit(job)
         if async_op:
-            return Work(future)
-        future.result()
+            return Work(future, self.watch)
+        self.watch(future, None)
         return None
+
+    def watch(self, future: Future[None], seconds: float | None) -> None:
+        """Wait for an operation, and look after the peers meanwhile: a wait for a send to a dead one never ends.
+
+        Raises:
+            CollectiveError: what went wrong; TimeoutError: ``seconds`` have passed.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            tick = TICK if until is None else min(TICK, max(0.0, until - time.monotonic()))
+            try:
+                return future.result(tick)
+            except FutureTimeout:
+                if future.done():
+                    raise
+            if self.broken is None and self._running is not None:
+                dead = failure.closed_peers(self)
+                if dead:
+                    self._running.fail(self, dead)
+            if self.broken is not None:
+                raise self.broken
+            if until is not None and time.monotonic() >= until:
+                raise TimeoutError
 
     def _execute(self, call: Call, schedule: Schedule, plan: Plan, number: int, deadline: float) -> None:
         with torch.no_grad():
             regions = views(plan, call.tensors, self.scratch(call.tensors[0], plan.scratch))
             signature = f"{number}|{call.collective}|{schedule}|{call.root}|{call.tensors[0].dtype}"
-            try:
-                if self.streaming:
-                    self._stream_channels(plan, regions, call, signature, deadline)
-                else:
+            if self.streaming:
+                self._running = running = Running(call, str(schedule), len(plan.channels))
+                self._stream_channels(running, plan, regions, signature, deadline)
+                self._running = None
+            else:
+                try:
                     self._group_channels(plan, regions, call)
-            except StepFailure as stop:
-                self.broken = failure.explain(self, call.text, str(schedule), stop)
-                raise self.broken from stop.cause
+                except StepFailure as stop:
+                    self.broken = failure.explain(self, call.text, str(schedule), stop)
+                    raise self.broken from stop.cause
             finish(plan, regions, call.after)
 
     def _stream_channels(
-        self, plan: Plan, regions: list[torch.Tensor], call: Call, signature: str, deadline: float
+        self, running: Running, plan: Plan, regions: list[torch.Tensor], signature: str, deadline: float
     ) -> None:
+        """Every channel in a thread of its own, the first one in this."""
+        wire = self.wire or self.group
+
         def channel(i: int) -> None:
             tag = zlib.crc32(f"{signature}|{i}".encode()) % OURS
+            combine = running.call.combine
             try:
-                run_streaming(self.wire, plan.channels[i], regions, call.combine, tag, deadline)
+                run_streaming(wire, plan.channels[i], regions, combine, tag, deadline, running.channels[i])
             except StepFailure as stop:
-                failure.give_up(self, call.text, stop)  # at once, so that the other channels and ranks end, too
-                raise
+                running.stop(self, stop)  # at once, so that the other channels and ranks end, too
 
-        others: list[Future[None]] = []
         while len(self._channels) < len(plan.channels) - 1:
             self._channels.append(Worker(f"collectives-{self.rank}-channel-{len(self._channels) + 1}"))
-        for i in range(1, len(plan.channels)):
-            others.append(self._channels[i - 1].submit(lambda i=i: channel(i)))
-        errors: list[BaseException | None] = [None]
-        try:
-            channel(0)
-        except StepFailure as stop:
-            errors = [stop]
-        errors += [other.exception() for other in others]
-        stops = [error for error in errors if isinstance(error, StepFailure)]
-        for error in errors:
-            if error is not None and not isinstance(error, StepFailure):
-                raise error
-        if stops:
-            raise min(stops, key=lambda stop: stop.waited)
+        others = [self._channels[i - 1].submit(lambda i=i: channel(i)) for i in range(1, len(plan.channels))]
+        channel(0)
+        for other in others:
+            other.result()
+        if self.broken is not None:
+            raise self.broken
 
     def _group_channels(self, plan: Plan, regions: list[torch.Tensor], call: Call) -> None:
         while len(self._groups) < len(plan.channels):

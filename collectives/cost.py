@@ -3,7 +3,8 @@
 A rank has one port, full duplex. A step starts when the one before is over; a message starts when both its ends have
 reached it and both ports are free, and ports serve messages in the order in which they could start::
 
-    message of b bytes:   ├ overhead ┤├ β·b on both ports ┤├ α ┤├ γ·b, if it is reduced ┤
+    message of b bytes:   ├ overhead ┤├ β·b on both ports ┤├ α ┤
+    step:                 its messages, then γ·b for the b bytes that are combined
     collective:           base + the time at which the last rank ends
 
 So α is paid once a message, messages of one step share a port, and channels run side by side on the same ports. A
@@ -43,7 +44,7 @@ class Machine:
         return max(1.0, size / self.cores) if self.cores else 1.0
 
 
-def cost(schedule: Schedule, size: int, nbytes: float, machine: Machine) -> float:
+def predict(schedule: Schedule, size: int, nbytes: float, machine: Machine) -> float:
     """Seconds that ``schedule`` takes on ``size`` ranks of ``machine``.
 
     Args:
@@ -59,10 +60,10 @@ def cost(schedule: Schedule, size: int, nbytes: float, machine: Machine) -> floa
     return machine.base + _Walk(schedule, size, share, machine).run()
 
 
-def _remote(step: PackedStep, rank: int) -> tuple[list[int], list[tuple[int, int]]]:
-    """Chunks of every message that leaves, and (chunks, chunks reduced) of every one that arrives."""
-    out = [len(places) for to, places in step.sends.items() if to != rank]
-    into = [(len(p), sum(reduces for _, reduces in p)) for source, p in step.receives.items() if source != rank]
+def _remote(step: PackedStep, rank: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+    """By peer: chunks of the message that leaves, and (chunks, chunks reduced) of the one that arrives."""
+    out = {to: len(places) for to, places in step.sends.items() if to != rank}
+    into = {s: (len(p), sum(reduces for _, reduces in p)) for s, p in step.receives.items() if s != rank}
     return out, into
 
 
@@ -75,19 +76,35 @@ def _rank_zero(schedule: Schedule, size: int, share: float, machine: Machine) ->
         if not out and not into:
             continue
         messages = max(len(out), len(into))
-        volume = max(sum(out), sum(chunks for chunks, _ in into))
-        reduced = sum(reduced for _, reduced in into)
+        volume = max(sum(out.values()), sum(chunks for chunks, _ in into.values()))
+        reduced = sum(reduced for _, reduced in into.values())
         work = machine.overhead * messages + share * (machine.beta * volume + machine.gamma * reduced)
         total += machine.alpha + work * crowd
     return total
+
+
+@dataclass(order=True, slots=True)
+class _Message:
+    """A message both of whose ends are there; the one that could have started first is served first.
+
+    possible: when it can start, as far as is known; since: when both its ends had reached it; position: its place in
+    the sender's step.
+    """
+
+    possible: float
+    since: float
+    position: int
+    channel: int
+    source: int
+    to: int
+    chunks: int
 
 
 class _Walk:
     """All ranks and channels on a clock; ports are taken in the order in which messages could start."""
 
     def __init__(self, schedule: Schedule, size: int, share: float, machine: Machine) -> None:
-        self.size, self.share = size, share
-        self.crowd, self.machine = machine.crowding(size), machine
+        self.share, self.machine, self.crowd = share, machine, machine.crowding(size)
         self.steps = {
             (channel, rank): unroll(schedule, rank, size, channel)
             for channel in range(schedule.channels)
@@ -95,32 +112,27 @@ class _Walk:
         }
         self.at = dict.fromkeys(self.steps, 0)
         self.begin = dict.fromkeys(self.steps, 0.0)
+        self.until: dict[tuple[int, int], float] = {}  # when the last of the current step's messages ends
         self.pending: dict[tuple[int, int], int] = {}
-        self.until: dict[tuple[int, int], float] = {}
         self.posted: dict[tuple[int, int, int], tuple[float, int]] = {}  # (channel, source, to) → one end is there
         self.out_free, self.in_free, self.adder_free = [0.0] * size, [0.0] * size, [0.0] * size
-        self.ready: list[tuple[float, int, int, int, int, int, int]] = []
+        self.ready: list[_Message] = []
 
     def run(self) -> float:
         for key in self.steps:
             self.enter(*key)
-        order = 0
         while self.ready:
-            start, _, channel, source, to, chunks, reduced = heapq.heappop(self.ready)
-            possible = max(start, self.out_free[source], self.in_free[to])
-            if possible > start:  # a port is busy: come back when it is free, behind those who could start before
-                order += 1
-                heapq.heappush(self.ready, (possible, order, channel, source, to, chunks, reduced))
+            message = heapq.heappop(self.ready)
+            source, to = message.source, message.to
+            possible = max(message.possible, self.out_free[source], self.in_free[to])
+            if possible > message.possible:  # a port is busy: wait for it, in the queue
+                message.possible = possible
+                heapq.heappush(self.ready, message)
                 continue
-            busy = (self.machine.overhead + self.share * chunks * self.machine.beta) * self.crowd
-            self.out_free[source] = self.in_free[to] = start + busy
-            end = start + busy + self.machine.alpha
-            added = end
-            if reduced:
-                adding = self.share * reduced * self.machine.gamma * self.crowd
-                added = self.adder_free[to] = max(end, self.adder_free[to]) + adding
-            self.end(channel, source, end)
-            self.end(channel, to, added)
+            busy = (self.machine.overhead + self.share * message.chunks * self.machine.beta) * self.crowd
+            self.out_free[source] = self.in_free[to] = possible + busy
+            for rank in (source, to):
+                self.end(message.channel, rank, possible + busy + self.machine.alpha)
         return max(self.begin.values())
 
     def enter(self, channel: int, rank: int) -> None:
@@ -129,31 +141,38 @@ class _Walk:
         steps = self.steps[key]
         while self.at[key] < len(steps):
             step = steps[self.at[key]]
-            out = [(rank, to) for to in step.sends if to != rank]
-            into = [(source, rank) for source in step.receives if source != rank]
+            out, into = _remote(step, rank)
             if not out and not into:
                 self.at[key] += 1
                 continue
-            self.pending[key], self.until[key] = len(out) + len(into), self.begin[key]
-            for source, to in out + into:
-                self.post(channel, source, to, self.begin[key], step, rank)
+            self.until[key], self.pending[key] = self.begin[key], len(out) + len(into)
+            for position, to in enumerate(out):
+                self.post(channel, rank, to, self.begin[key], position, out[to])
+            for source in into:
+                self.post(channel, source, rank, self.begin[key], 0, into[source][0])
             return
 
-    def post(self, channel: int, source: int, to: int, time: float, step: PackedStep, rank: int) -> None:
-        chunks = len(step.sends[to]) if rank == source else len(step.receives[source])
-        reduced = 0 if rank == source else sum(reduces for _, reduces in step.receives[source])
+    def post(self, channel: int, source: int, to: int, time: float, position: int, chunks: int) -> None:
         other = self.posted.pop((channel, source, to), None)
         if other is None:
-            self.posted[channel, source, to] = time, reduced
+            self.posted[channel, source, to] = time, position
             return
-        first, known = other
-        heapq.heappush(self.ready, (max(time, first), 0, channel, source, to, chunks, max(reduced, known)))
+        since = max(time, other[0])
+        message = _Message(since, since, max(position, other[1]), channel, source, to, chunks)
+        heapq.heappush(self.ready, message)
 
     def end(self, channel: int, rank: int, time: float) -> None:
+        """A message of the rank's step is over; after the last one, what arrived is combined."""
         key = channel, rank
         self.until[key] = max(self.until[key], time)
         self.pending[key] -= 1
-        if self.pending[key] == 0:
-            self.begin[key] = self.until[key]
-            self.at[key] += 1
-            self.enter(channel, rank)
+        if self.pending[key]:
+            return
+        reduced = sum(reduced for _, reduced in _remote(self.steps[key][self.at[key]], rank)[1].values())
+        self.begin[key] = self.until[key]
+        if reduced:
+            begin = max(self.until[key], self.adder_free[rank])
+            self.begin[key] = begin + self.share * reduced * self.machine.gamma * self.crowd
+            self.adder_free[rank] = self.begin[key]
+        self.at[key] += 1
+        self.enter(channel, rank)

@@ -14,6 +14,7 @@ import re
 import signal
 import socket
 import sys
+import textwrap
 import time
 import warnings
 from collections.abc import Sequence
@@ -35,8 +36,8 @@ class RankFailed(RuntimeError):
     """A rank raised, was killed or left. ``str(error)`` holds all of it.
 
     rank: the first that failed. reason: ``ValueError: …``, ``killed by signal SIGKILL (9)``, ``exited with code 3``.
-    traceback: of that rank; empty if it could not leave one. others: rank → one line, for the ranks that failed next
-    (often because of the first) or had to be ended.
+    traceback: of that rank (innermost frame first if it crashed); empty if it could not leave one.
+    others: rank → one line, for those that failed next (often because of the first) or had to be ended.
     """
 
     def __init__(self, rank: int, reason: str, traceback: str = "", others: dict[int, str] | None = None) -> None:
@@ -80,6 +81,8 @@ class Crew:
             raise ValueError(f"start={start!r}: this system has {' and '.join(known)}")
         import torch.distributed as dist  # before the fork: a warm parent makes ranks in milliseconds
 
+        if start == "fork" and dist.is_initialized():
+            raise ValueError("start='fork': a rank cannot fork ranks, as they would inherit its group; use 'spawn'")
         self.orders = orders
         self.deadline = time.monotonic() + orders.timeout
         self.processes: list[BaseProcess] = []
@@ -146,6 +149,8 @@ class Crew:
         finally:
             for connection in (*self.lines, *self.stacks):
                 connection.close()
+            for process in self.processes:
+                process.close()
             self._store = None
 
     def _tell(self, message: bytes) -> None:
@@ -171,7 +176,7 @@ class Crew:
                     deadline = min(deadline, time.monotonic() + self.orders.grace)
         if failures:
             first, *later = sorted(failures, key=lambda rank: failures[rank].when)
-            others = {rank: failures[rank].reason.partition("\n")[0] for rank in later}
+            others = {rank: textwrap.shorten(failures[rank].reason, 160, placeholder=" …") for rank in later}
             for rank, stack in self._terminate(busy).items():
                 others[rank] = f"was still running{_where(stack)}, and was ended"
             raise RankFailed(first, failures[first].reason, failures[first].traceback, others)
@@ -184,20 +189,19 @@ class Crew:
         handles: dict[Any, int] = {self.lines[rank]: rank for rank in busy}
         handles |= {self.processes[rank].sentinel: rank for rank in busy}
         # not longer than a second: a process of the rank's own may keep the handles of a dead rank open
-        wait(list(handles), min(patience, 1.0))
-        # ask once more: a death may show just after the failure that it caused, and should be known with it
-        stirred = {handles[handle] for handle in wait(list(handles), 0)}
+        stirred = {handles[handle] for handle in wait(list(handles), min(patience, 1.0))}
         return sorted(stirred | {rank for rank in busy if not self.processes[rank].is_alive()})
 
     def _hear(self, rank: int, asked: float) -> Result | Failure:
-        """What a rank that stirred has to say. One that died without a word did so after ``asked`` at the earliest."""
+        """What a rank that stirred has to say."""
         try:
             message = self.lines[rank].recv_bytes() if self.lines[rank].poll() else b""
         except (EOFError, OSError):
             message = b""
         if not message:
             self.processes[rank].join(1)
-            return Failure(_obituary(self.processes[rank]), "", asked)
+            # a dying process closes its sockets first: those that talked to it may fail a little before its death shows
+            return Failure(_obituary(self.processes[rank]), _read(self.stacks[rank]), asked - 0.5)
         try:
             return cast("Result | Failure", pickle.loads(message))
         except Exception as error:
@@ -242,8 +246,8 @@ def _bury(processes: list[BaseProcess]) -> None:
 
 def _usual_start(backend: str) -> Start:
     torch = sys.modules.get("torch")
-    cuda = "nccl" in backend or (torch is not None and torch.cuda.is_initialized())
-    return "fork" if sys.platform == "linux" and not cuda else "spawn"
+    in_use = torch is not None and (torch.cuda.is_initialized() or torch.distributed.is_initialized())
+    return "fork" if sys.platform == "linux" and "nccl" not in backend and not in_use else "spawn"
 
 
 def _obituary(process: BaseProcess) -> str:
@@ -257,18 +261,23 @@ def _obituary(process: BaseProcess) -> str:
 
 
 def _read(stack: Connection) -> str:
-    """What a rank that was told to terminate wrote (see ``worker.py``)."""
+    """The stack that a rank left when it crashed or was told to terminate, without the frames that are ours."""
     try:
-        return os.read(stack.fileno(), 1 << 16).decode(errors="replace") if stack.poll() else ""
+        text = os.read(stack.fileno(), 1 << 16).decode(errors="replace") if stack.poll() else ""
     except OSError:
         return ""
+    text, end, _ = text.partition(f" in {live.__name__}\n")
+    theirs, _, _ = text.partition(f'  File "{live.__code__.co_filename}"')
+    return theirs if _where(theirs) else text + end
 
 
 def _where(stack: str) -> str:
-    """`` at line 12 of ring.py, in main``: the innermost frame that is not torch's; empty if there is none."""
-    for path, line, name in re.findall(r'File "(.+?)", line (\d+) in (.+)', stack):
-        if f"{os.sep}torch{os.sep}" not in path:
-            return f" at line {line} of {os.path.basename(path)}, in {name}"
+    """`` at line 12 of ring.py, in main``: the innermost frame outside torch and this package, else outside torch."""
+    frames = re.findall(r'File "(.+?)", line (\d+) in (.+)', stack)
+    frames = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame[0]]
+    outside = [frame for frame in frames if os.path.dirname(frame[0]) != os.path.dirname(__file__)]
+    for path, line, name in (outside or frames)[:1]:
+        return f" at line {line} of {os.path.basename(path)}, in {name}"
     return ""
 
 

@@ -1,15 +1,15 @@
 """Direct: everybody talks to everybody, all at once, without a go-between.
 
-All-gather on 4 ranks is one step; peers are served in the order rank+1, rank+2, rank+3, so that at any moment every port
-sends one message and receives one::
+All-gather on 4 ranks is one step; peers are served in the order rank+1, rank+2, rank+3, so that at any moment every
+port sends one message and receives one::
 
     rank 0  send 0 to     1    2    3        α is paid once, however many ranks there are: the shortest way for small
     rank 1  send 1 to     2    3    0        buffers. Each rank sends n−1 messages through one port, so nothing is saved
     rank 2  send 2 to     3    0    1        in bytes: all-gather, reduce-scatter and all-to-all send no more than a
     rank 3  send 3 to     0    1    2        ring does, all-reduce n/2 times as much.
 
-One-shot all-reduce sends whole buffers and lets every rank add up all n of them. The sum is folded in rank order, not in
-order of arrival, so that all ranks end with the same bits. Pairwise all-to-all serves one peer a step instead of all.
+One-shot all-reduce sends whole buffers and lets every rank add up all n of them. The sum is folded in rank order, not
+in order of arrival, so that all ranks end with the same bits. Pairwise all-to-all serves one peer a step, not all.
 
 Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH", 2005
 (pairwise exchange).

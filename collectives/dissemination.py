@@ -4,8 +4,8 @@ Who is known to have come, on 5 ranks::
 
     distance           1          2             4
     rank 0      0      0 4        0 4 3 2       all         A rank that has heard from the rank at distance d knows
-    rank 1      1      1 0        1 0 4 3       all         of everybody up to 2d behind it. Some are heard of twice
-    rank 2      2      2 1        2 1 0 4       all         in the last step: no matter, as a barrier asks who is
+    rank 1      1      1 0        1 0 4 3       all         of itself and the 2d−1 behind it. In the last step some
+    rank 2      2      2 1        2 1 0 4       all         are heard of twice: no matter, as a barrier asks who is
     rank 3      3      3 2        3 2 1 0       all         there, not how often. No rank is special, and none goes
     rank 4      4      4 3        4 3 2 1       all         on before the last has come.
 

@@ -1,26 +1,26 @@
 """Double tree: two trees at once, each for half of the buffer; who passes data on in one only receives in the other.
 
-In a binary tree half of the ranks are leaves, and a leaf never sends: half of the ports lie idle. The second tree is the
-first one with its ranks 1, 2, … shifted by one, so that the leaves of each do the work of the other. On 8 ranks::
+In a binary tree half of the ranks are leaves, and leaves have little to send: half of the ports lie idle. The second
+tree is the first one with ranks 1, 2, … shifted by one, so that the leaves of each do the work of the other; 8 ranks::
 
-    first half of the buffer         second half
-              0                           0                 The ranks below 0 stand in order: what lies left of a
-              4                           3                 rank in the tree comes before it, so a partial sum is
-         2         6                 1         5            always one of neighbours. Even ranks pass on in the first
-       1   3     5   7             7   2     4   6          tree, odd ones in the second.
+    first half of the buffer     second half of it
+              0                         0              Below rank 0 the ranks stand in order: what hangs on the left
+              4                         3              of a rank comes before it, what hangs on the right after, so a
+         2         6               1         5         partial sum is always one of neighbours. Even ranks pass data
+       1   3     5   7           7   2     4   6       on in the first tree, odd ones in the second.
 
-    chunks 0 to 2 of the first half, all-reduced: `+c` added and sent up one step later, `=c` received and sent down one
-    step later
+All-reduce of 3 chunks in the first tree; `+c` added and sent up one step later, `=c` received and sent down likewise::
 
-    time            0     1     2     3     4     5     6     7
-    rank 4               +0    +1    +2
-                                     =0    =1    =2               log2(8) = 3 steps up, 3 down, and the chunks behind
-    rank 2         +0    +1    +2                                 each other: k+5 steps, while the port of a rank
-                                           =0    =1    =2         sends two chunks down and one up in one tree, and
-    rank 1                                       =0    =1    =2   one up in the other, 4 · S/2k a step.
+    time        0    1    2    3    4    5    6    7
+    rank 0               +0   +1   +2                  log2(8) = 3 links up, 3 down, and the chunks behind each other:
+    rank 4          +0   +1   +2                       5+k steps. In a step, a rank that passes data on sends one chunk
+                              =0   =1   =2             up and two down, and one up as a leaf of the other tree: 4 of
+    rank 2     +0   +1   +2                            the 2k chunks, so 2S in all.
+                                   =0   =1   =2
+    rank 1                              =0   =1   =2
 
 So it has the latency of a tree and, with many chunks, the bytes of a ring. A broadcast is the second part alone, a
-reduce the first. The trees are two channels; they do not wait for each other.
+reduce the first. The trees are two channels, and do not wait for each other.
 
 Source: Sanders, Speck and Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009.
 """
@@ -82,7 +82,7 @@ def broadcast(rank: int, size: int, chunks: int) -> Iterator[Step]:
     """Down both trees from rank 0; ``chunks`` are those of one tree.
 
     Cost: (log2n-1+k)*(alpha + S/k*beta)
-    Exact for: no n, as two trees meet on a port; from a quarter less to a third more
+    Exact for: no n, as two trees meet on a port; with alpha > 0 from a quarter less to a third more
     """
     yield from _down(rank, size, chunks)
 
@@ -93,7 +93,7 @@ def reduce(rank: int, size: int, chunks: int) -> Iterator[Step]:
     """Up both trees to rank 0; ``chunks`` are those of one tree.
 
     Cost: (log2n-1+k)*(alpha + S/k*beta + S/k*gamma)
-    Exact for: no n, as two trees meet on a port; from half of it, where adding hides behind sending, to a third more
+    Exact for: no n, as two trees meet on a port; with alpha > 0 from half of it (adding hides) to a third more
     """
     yield from _up(rank, size, chunks)
 
@@ -104,7 +104,7 @@ def all_reduce(rank: int, size: int, chunks: int) -> Iterator[Step]:
     """Up, and down again as soon as the first chunk has reached rank 0; ``chunks`` are those of one tree.
 
     Cost: (2*log2n-1+k)*alpha + (log2n-1+k)*(2*S/k*beta + S/k*gamma)
-    Exact for: no n, as two trees meet on a port; at most a fifth more, and less where few chunks or ranks leave gaps
+    Exact for: no n, as two trees meet on a port; with alpha > 0 at most a quarter more
     """
     for up, down in zip_longest(_up(rank, size, chunks), _down(rank, size, chunks, _depth(size)), fillvalue=()):
         yield *up, *down

@@ -35,16 +35,25 @@ class PointToPoint(Protocol):
     def recv(self, tensors: list[torch.Tensor], peer: int, tag: int) -> Any: ...
 
 
-@dataclass
-class StepFailure(Exception):
-    """Where a run stopped: the step, what it waited for, for how long, and what the transport said."""
+@dataclass(slots=True)
+class Progress:
+    """Where a channel is: its step, and what it waits for or last did."""
 
-    step: int
-    verb: str
-    peer: int
-    waited: float
-    cause: BaseException
-    kept: Any = None  # works and tensors that the transport may still refer to
+    began: float
+    step: int = 0
+    verb: str = "send to"
+    peer: int = 0
+
+
+class StepFailure(Exception):
+    """A run that stopped: where, after how long, and what the transport said."""
+
+    def __init__(self, progress: Progress, cause: BaseException, kept: Any = None) -> None:
+        super().__init__(str(cause))
+        self.step, self.verb, self.peer = progress.step, progress.verb, progress.peer
+        self.waited = time.monotonic() - progress.began
+        self.cause = cause
+        self.kept = kept  # works and tensors that the transport may still refer to
 
 
 def views(plan: Plan, tensors: Sequence[torch.Tensor], scratch: torch.Tensor) -> list[torch.Tensor]:
@@ -62,39 +71,41 @@ def run_streaming(
     combine: Combine | None,
     tag: int,
     deadline: float,
+    progress: Progress,
 ) -> None:
     """One channel on a transport whose ``wait`` blocks.
 
     Args:
         tag: 30 bits that all ranks share for this call and channel.
         deadline: on ``time.monotonic``; every wait ends by then.
+        progress: kept up to date, for whoever watches.
 
     Raises:
         StepFailure: a send or receive failed; nothing else is tried.
     """
     tags = [OURS | (tag + view.numel() * _SPREAD) % OURS for view in regions]
     posted: dict[int, Any] = {}
-    began = time.monotonic()
-    limit = timedelta(seconds=max(0.001, deadline - began))
-    index, verb, peer, sent = 0, "send to", 0, []
+    sent: list[tuple[int, Any]] = []
+    limit = timedelta(seconds=max(0.001, deadline - progress.began))
     try:
         for step in steps:
-            index, verb = step.index, "receive from"
-            for slot, region, peer in step.posts:
-                posted[slot] = wire.recv([regions[region]], peer, tags[region])
+            progress.step, progress.verb = step.index, "receive from"
+            for slot, region, progress.peer in step.posts:
+                posted[slot] = wire.recv([regions[region]], progress.peer, tags[region])
             for to, source in step.copies:
                 regions[to].copy_(regions[source])
-            verb = "send to"
+            progress.verb = "send to"
             sent = []
             for region, peer in step.sends:
+                progress.peer = peer
                 sent.append((peer, wire.send([regions[region]], peer, tags[region])))
-            verb = "receive from"
-            for slot, peer in step.awaits:
+            progress.verb = "receive from"
+            for slot, progress.peer in step.awaits:
                 posted.pop(slot).wait(limit)
             for out, left, right in step.early:
                 combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
-            verb = "send to"
-            for peer, work in sent:
+            progress.verb = "send to"
+            for progress.peer, work in sent:
                 work.wait(limit)
             for out, left, right in step.late:
                 combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
@@ -103,8 +114,7 @@ def run_streaming(
             if len(steps) > 1:
                 limit = timedelta(seconds=max(0.001, deadline - time.monotonic()))
     except RuntimeError as error:
-        waited = time.monotonic() - began
-        raise StepFailure(index, verb, peer, waited, error, (posted, sent, list(regions))) from error
+        raise StepFailure(progress, error, (posted, sent, regions)) from error
 
 
 def run_grouped(
@@ -147,8 +157,8 @@ def _grouped_step(
         for work in dist.batch_isend_irecv(batch) if batch else ():
             work.wait()
     except RuntimeError as error:
-        peers = [operation.group_peer for operation in batch]
-        raise StepFailure(step.index, "exchange with", peers[0], 0.0, error, list(regions)) from error
+        progress = Progress(time.monotonic(), step.index, "exchange with", batch[0].group_peer)
+        raise StepFailure(progress, error, regions) from error
     for out, left, right in step.early + step.late:
         combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
     for to, source in step.unpack:

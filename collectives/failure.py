@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .communicator import Communicator
 
 _KEY = "collectives/first-failure"
+_PROBE = 2**31 - 1  # a tag that nobody sends with
+_NOWHERE = torch.empty(1, dtype=torch.uint8)
 _PATIENCE = 0.5  # seconds for the store, which may have died with its host
 
 
@@ -30,13 +32,27 @@ def give_up(communicator: Communicator, call: str, stop: StepFailure) -> None:
     _patiently(lambda: _get_process_group_store(communicator.group).compare_set(_KEY, "", word))
     if communicator.backend != "gloo":
         return
-    nowhere = torch.empty(1, dtype=torch.uint8)
     for peer in range(communicator.size):
         if peer != communicator.rank:
             try:  # gloo closes the connections of a group when one of its waits times out, and only then
-                communicator.group.recv([nowhere], peer, 2**31 - 1).wait(timedelta(milliseconds=1))
+                communicator.group.recv([_NOWHERE], peer, _PROBE).wait(timedelta(milliseconds=1))
             except RuntimeError:
                 continue
+
+
+def closed_peers(communicator: Communicator) -> list[int]:
+    """Peers whose connection is closed: a receive from them cannot even be posted. (From others it can; nobody ever
+    sends to it, and gloo forgets it with its handle.)"""
+    if communicator.backend != "gloo":
+        return []
+    closed = []
+    for peer in range(communicator.size):
+        if peer != communicator.rank:
+            try:
+                communicator.group.recv([_NOWHERE], peer, _PROBE)
+            except RuntimeError:
+                closed.append(peer)
+    return closed
 
 
 def explain(communicator: Communicator, call: str, algorithm: str, stop: StepFailure) -> CollectiveError:
@@ -66,7 +82,7 @@ def _what(call: str, stop: StepFailure) -> str:
 
 def _cause(stop: StepFailure) -> str:
     said = str(stop.cause)
-    if "imed out" in said:
+    if "imed out" in said or "Application timeout" in said:
         return (
             f"nothing happened in that time: rank {stop.peer} is stalled, or called something else "
             "(check=True compares the calls)"

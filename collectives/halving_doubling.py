@@ -7,10 +7,10 @@ Reduce-scatter of 8 chunks on 8 ranks, and how rank 5 (binary 101) gets there::
             add    4–7 ◀1       4–5 ◀7      5 ◀4
     left to do     4–7          4–5         5           1/2 + 1/4 + 1/8 = 7/8 of the buffer in 3 messages.
 
-All-reduce goes the same way back (recursive doubling of finished chunks), distance 1, 2, 4. Far first and near last keep
-the chunks of every message next to each other. Each chunk is summed on one rank and then copied, so all ranks end with
-the same bits. Ranks beyond a power of two fold onto a neighbour first and get the result from it at the end, at the price
-of two more messages with the whole buffer.
+All-reduce goes the same way back, distance 1, 2, 4, with finished chunks (recursive doubling). Far first and near last
+keep the chunks of every message next to each other in memory. Each chunk is summed on one rank and then copied, so all
+ranks end with the same bits. Ranks beyond a power of two fold onto a neighbour first and get the result from it at the
+end, as in ``recursive_doubling``, at the price of two more messages with the whole buffer.
 
 Source: Rabenseifner, "Optimization of collective reduction operations", 2004.
 """
@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import recursive_doubling
-from .recursive_doubling import folded, power_below
+from .recursive_doubling import doubling, folded, power_below, team_of
 from .registry import register
 from .schedule import Reduce, Send, Step
 
@@ -39,7 +38,7 @@ def _halving(rank: int, size: int) -> Iterator[Step]:
 
 def _there_and_back(rank: int, size: int) -> Iterator[Step]:
     yield from _halving(rank, size)
-    yield from recursive_doubling.all_gather(rank, size)
+    yield from doubling(rank, size)
 
 
 @register("reduce_scatter", name="halving_doubling")
@@ -47,9 +46,9 @@ def reduce_scatter(rank: int, size: int) -> Iterator[Step]:
     """Recursive halving: after each step, half as many chunks are left to do.
 
     Cost: log2n*alpha + (n-1)/n*S*beta + (n-1)/n*S*gamma
-    Exact for: n a power of two; others pay at most log2n+1 messages and three times the buffer
+    Exact for: n a power of two; others take one message more, and at most 2.25*S*(beta + gamma)
     """
-    yield from folded(_halving, rank, size, there=range(size), back=[rank | 1], blocks=True)
+    yield from folded(_halving, rank, size, there=range(size), back=[team_of(rank, size)[-1]], blocks=True)
 
 
 @register("all_reduce", name="halving_doubling", chunks=power_below)

@@ -44,8 +44,8 @@ def run(
     torchrun, and torch has one thread. Tensors come back on the CPU.
 
     Args:
-        start: ``fork`` (0.1 s; anything can be run) is the default on Linux unless CUDA is in play; ``spawn`` (seconds)
-            elsewhere, for a function that can be imported by name.
+        start: ``fork`` (0.1 s; anything can be run) is the default on Linux unless CUDA or a process group is in use
+            here; ``spawn`` (seconds) elsewhere, for a function that can be imported by name.
         timeout: seconds for everything, the start included.
         grace: seconds that the others have to end by themselves after the first failure.
         batch: ask for SCHED_BATCH, where there is such a thing: steadier times on an idle machine with few cores.

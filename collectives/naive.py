@@ -27,8 +27,11 @@ def reduce(rank: int, size: int) -> Iterator[Operation]:
 
     Cost: (n-1)*(alpha + S*beta + S*gamma)
     """
-    for peer in range(1, size) if rank == 0 else [rank]:
-        yield Reduce(0, source=peer) if rank == 0 else Send(0, to=0)
+    if rank > 0:
+        yield Send(0, to=0)
+    else:
+        for peer in range(1, size):
+            yield Reduce(0, source=peer)
 
 
 @register("broadcast", name="naive", chunks=1)
@@ -37,8 +40,11 @@ def broadcast(rank: int, size: int) -> Iterator[Operation]:
 
     Cost: (n-1)*(alpha + S*beta)
     """
-    for peer in range(1, size) if rank == 0 else [rank]:
-        yield Send(0, to=peer) if rank == 0 else Recv(0, source=0)
+    if rank > 0:
+        yield Recv(0, source=0)
+    else:
+        for peer in range(1, size):
+            yield Send(0, to=peer)
 
 
 @register("all_reduce", name="naive", chunks=1)
@@ -57,8 +63,11 @@ def gather(rank: int, size: int) -> Iterator[Operation]:
 
     Cost: (n-1)*(alpha + S/n*beta)
     """
-    for peer in range(1, size) if rank == 0 else [rank]:
-        yield Recv(peer, source=peer) if rank == 0 else Send(peer, to=0)
+    if rank > 0:
+        yield Send(rank, to=0)
+    else:
+        for peer in range(1, size):
+            yield Recv(peer, source=peer)
 
 
 @register("scatter", name="naive")
@@ -67,8 +76,11 @@ def scatter(rank: int, size: int) -> Iterator[Operation]:
 
     Cost: (n-1)*(alpha + S/n*beta)
     """
-    for peer in range(1, size) if rank == 0 else [rank]:
-        yield Send(peer, to=peer) if rank == 0 else Recv(peer, source=0)
+    if rank > 0:
+        yield Recv(rank, source=0)
+    else:
+        for peer in range(1, size):
+            yield Send(peer, to=peer)
 
 
 @register("all_gather", name="naive")

@@ -43,13 +43,14 @@ class Plan:
     """A rank's part of a schedule on a given layout.
 
     channels: the steps of every channel. finish: (to, from) copies when all channels are done.
-    regions: what the numbers mean; scratch: elements of scratch memory.
+    regions: what the numbers mean; scratch: elements of scratch memory; longest: elements of the longest send.
     """
 
     channels: list[list[StepPlan]]
     finish: list[tuple[int, int]]
     regions: list[Region]
     scratch: int
+    longest: int
 
 
 def compile_plan(schedule: Schedule, rank: int, size: int, layout: Layout, ahead: int = 1) -> Plan:
@@ -69,7 +70,8 @@ def compile_plan(schedule: Schedule, rank: int, size: int, layout: Layout, ahead
         compiler = _Channel(schedule, rank, size, layout, channel, memory, ahead)
         channels.append(compiler.compile())
         finish += compiler.finish()
-    return Plan(channels, finish, memory.regions, memory.top)
+    sends = [memory.regions[number].length for steps in channels for step in steps for number, _ in step.sends]
+    return Plan(channels, finish, memory.regions, memory.top, max(sends, default=0))
 
 
 class _Memory:

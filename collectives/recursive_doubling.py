@@ -21,6 +21,7 @@ Source: Thakur, Rabenseifner and Gropp, "Optimization of collective communicatio
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from .combinators import place
 from .registry import register
@@ -32,14 +33,16 @@ def power_below(size: int) -> int:
     return 1 << size.bit_length() - 1
 
 
-def team(inner: int, size: int) -> range:
-    """The one or two ranks, spread evenly, of which the first acts as rank ``inner`` of ``power_below(size)``."""
-    return range(inner * size // power_below(size), (inner + 1) * size // power_below(size))
+@lru_cache(maxsize=8)
+def teams(size: int) -> tuple[range, ...]:
+    """A power of two of teams, each one or two neighbours, spread evenly; the first of team t is inner rank t."""
+    inner = power_below(size)
+    return tuple(range(t * size // inner, (t + 1) * size // inner) for t in range(inner))
 
 
-def partner(rank: int, size: int) -> int:
-    """The last of the rank's team: the one that folds, if there are two."""
-    return team(((rank + 1) * power_below(size) - 1) // size, size)[-1]
+def team_of(rank: int, size: int) -> range:
+    """The team of a rank; its last is the one that folds, if there are two."""
+    return teams(size)[((rank + 1) * power_below(size) - 1) // size]
 
 
 def folded(
@@ -56,29 +59,30 @@ def folded(
     Args:
         there: chunks that the second of a team gives to the first beforehand, who receives them by ``get``.
         back: chunks that it gets afterwards.
-        blocks: chunk c of ``program`` stands for the chunks of all ranks of team c.
+        blocks: chunk t of ``program`` stands for the chunks of all ranks of team t.
     """
-    teams = [team(inner, size) for inner in range(power_below(size))]
-    me = next(inner for inner, ranks in enumerate(teams) if rank in ranks)
-    first, last = teams[me][0], teams[me][-1]
+    everyone, team = teams(size), team_of(rank, size)
+    first, last = team[0], team[-1]
     if rank != first:
         yield tuple(Send(chunk, to=first) for chunk in there)
         yield tuple(Recv(chunk, source=first) for chunk in back)
         return
     if last != first:
         yield tuple(get(chunk, source=last) for chunk in there)
-    yield from place(program(me, len(teams)), [ranks[0] for ranks in teams], teams if blocks else None)
+    firsts = [one[0] for one in everyone]
+    yield from place(program(firsts.index(first), len(firsts)), firsts, everyone if blocks else None)
     if last != first:
         yield tuple(Send(chunk, to=last) for chunk in back)
 
 
-def _combine(rank: int, size: int) -> Iterator[Step]:
+def _exchange(rank: int, size: int) -> Iterator[Step]:
     for bit in range((size - 1).bit_length()):
         other = rank ^ (1 << bit)
         yield Send(0, to=other), Reduce(0, source=other)
 
 
-def _collect(rank: int, size: int) -> Iterator[Step]:
+def doubling(rank: int, size: int) -> Iterator[Step]:
+    """All-gather, for a power of two of ranks."""
     for bit in range((size - 1).bit_length()):
         known = 1 << bit
         other = rank ^ known
@@ -92,7 +96,7 @@ def all_reduce(rank: int, size: int) -> Iterator[Step]:
 
     Cost: (2*log2n - floor(log2(n)))*(alpha + S*beta) + log2n*S*gamma
     """
-    yield from folded(_combine, rank, size, there=[0], back=[0])
+    yield from folded(_exchange, rank, size, there=[0], back=[0])
 
 
 @register("all_gather", name="recursive_doubling")
@@ -100,7 +104,8 @@ def all_gather(rank: int, size: int) -> Iterator[Step]:
     """The blocks that a rank knows are always neighbours, so that each exchange is one piece of memory.
 
     Cost: log2n*alpha + (n-1)/n*S*beta
-    Exact for: n a power of two; others pay one message more, and the result twice
+    Exact for: n a power of two; others take one message more, and at most 2.25*S*beta
     """
-    mine = partner(rank, size)
-    yield from folded(_collect, rank, size, [mine], [b for b in range(size) if b != mine], get=Recv, blocks=True)
+    last = team_of(rank, size)[-1]
+    others = [block for block in range(size) if block != last]
+    yield from folded(doubling, rank, size, there=[last], back=others, get=Recv, blocks=True)

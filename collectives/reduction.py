@@ -23,6 +23,9 @@ _FUNCTIONS: dict[str, Combine] = {
 }
 
 
+_TORCH_NAMES = {"PROD": "PRODUCT"}
+
+
 def name_of(op: Any) -> str:
     """``"SUM"`` for ``ReduceOp.SUM``, ``"sum"`` or ``"SUM"``.
 
@@ -30,7 +33,8 @@ def name_of(op: Any) -> str:
         ValueError: a reduction that is not supported (``PREMUL_SUM``: multiply first, then SUM).
     """
     for name in _FUNCTIONS:
-        if (isinstance(op, str) and op.upper() == name) or (not isinstance(op, str) and op == getattr(ReduceOp, name)):
+        torch_name = _TORCH_NAMES.get(name, name)
+        if op.upper() in (name, torch_name) if isinstance(op, str) else op == getattr(ReduceOp, torch_name):
             return name
     raise ValueError(f"op={op!r} is not supported: use one of {', '.join(_FUNCTIONS)}")
 

@@ -105,7 +105,7 @@ class Schedule:
     A schedule is immutable; ``with_options`` returns a changed copy.
     """
 
-    __slots__ = ("collective", "programs", "chunks", "name", "symmetric", "options")
+    __slots__ = ("_said", "chunks", "collective", "name", "options", "programs", "symmetric")
 
     def __init__(
         self,
@@ -125,6 +125,7 @@ class Schedule:
         self.name = name or getattr(programs[0], "__name__", "schedule")
         self.symmetric = symmetric
         self.options = options
+        self._said: dict[str, Any] = {}  # what with_options changed, as a command line says it
 
     @property
     def channels(self) -> int:
@@ -162,16 +163,23 @@ class Schedule:
         Raises:
             ValueError: an option that no program of this schedule takes.
         """
+        said = {**self._said, **options}
         chunks = options.pop("chunks", self.chunks)
         factor = options.pop("channels", 1)
         if not isinstance(factor, int) or factor < 1:
             raise ValueError(f"channels={factor} of {self}: use a whole number from 1 on")
+        if "channels" in said:
+            said["channels"] = factor * self._said.get("channels", 1)
+        if chunks is not self.chunks and not any(_accepts(program, "chunks") for program in self.programs):
+            raise ValueError(f"chunks={chunks} of {self}: its number of chunks is fixed; leave the option away")
         for option in options:
             if not any(_accepts(program, option) for program in self.programs):
                 raise ValueError(f"{self} has no option {option!r}: it takes {', '.join(self.option_names()) or 'none'}")
-        return Schedule(
+        changed = Schedule(
             self.collective, self.programs * factor, chunks, self.name, self.symmetric, **{**self.options, **options}
         )
+        changed._said = said
+        return changed
 
     def option_names(self) -> list[str]:
         """What may follow the name on a command line, beside ``channels`` and ``chunks``."""
@@ -179,10 +187,9 @@ class Schedule:
         return [name for name in parameters if name not in ("rank", "size", "chunks")]
 
     def __str__(self) -> str:
-        shown = {**self.options, **({"channels": self.channels} if self.channels > 1 else {})}
-        return self.name + "".join(
-            f"{':' if i == 0 else ','}{option}={value}" for i, (option, value) in enumerate(shown.items())
-        )
+        """The name and what ``with_options`` changed, as ``find`` reads it: ``chain:chunks=16``."""
+        said = ",".join(f"{option}={value}" for option, value in self._said.items())
+        return f"{self.name}:{said}" if said else self.name
 
     def __repr__(self) -> str:
         return f"<Schedule {self.collective} {self}>"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import timedelta
 from queue import SimpleQueue
 from typing import Any
@@ -57,10 +56,14 @@ def _work(jobs: SimpleQueue[_Job | None]) -> None:
 
 
 class Work:
-    """Handle of an operation that may still run, as ``async_op=True`` returns it."""
+    """Handle of an operation that may still run, as ``async_op=True`` returns it.
 
-    def __init__(self, future: Future[Any]) -> None:
-        self._future = future
+    Args:
+        watch: waits for the future for some seconds, as the communicator does, and raises what went wrong.
+    """
+
+    def __init__(self, future: Future[Any], watch: Callable[[Future[Any], float | None], None]) -> None:
+        self._future, self._watch = future, watch
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
         """Block until the operation is over.
@@ -73,10 +76,8 @@ class Work:
         """
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
         try:
-            self._future.result(seconds)
-        except FutureTimeout:
-            if self._future.done():
-                raise
+            self._watch(self._future, seconds)
+        except TimeoutError:
             raise CollectiveError(f"the operation is not over after {seconds} s of waiting; it goes on") from None
         return True
 

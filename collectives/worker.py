@@ -75,7 +75,7 @@ def live(
 
     Args:
         line: the parent's other end gives the store's port, then tasks (empty bytes: go), and takes the outcomes.
-        stacks: where to write the stack when told to terminate.
+        stacks: where to write the stack in a crash, or when told to terminate.
         task: the one thing to do; None to ask for tasks until told to go.
         inherited: the parent's ends that a fork has copied, to close.
     """
@@ -178,8 +178,9 @@ def _settle(orders: Orders, stacks: Connection) -> None:
     for number in signal.valid_signals():
         if callable(signal.getsignal(number)):
             signal.signal(number, signal.SIG_DFL)
+    # a rank that crashes, or is told to terminate while it hangs, says where it stood, even from inside a C++ wait
     if hasattr(faulthandler, "register"):  # not on Windows
-        # a rank that is told to terminate while it hangs says where, even from inside a C++ wait
+        faulthandler.enable(stacks.fileno())
         faulthandler.register(signal.SIGTERM, file=stacks.fileno(), all_threads=False, chain=True)
     os.environ["OMP_NUM_THREADS"] = "1"
     # gloo looks for its address by the host's name, which may not resolve, or slowly; all ranks are on this host

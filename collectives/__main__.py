@@ -1,0 +1,61 @@
+"""``python -m collectives COMMAND``: everything that this package does from a command line."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from . import __version__
+
+# A command is a module with HELP, add_arguments(parser) and main(args) -> exit status. It is imported when it is asked
+# for, so it should import what is heavy (torch) in functions only.
+SUBCOMMANDS = {
+    "bench": "collectives.bench",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (--help shows all)\n")
+
+
+def build(argv: Sequence[str]) -> Parser:
+    """The parser that ``argv`` needs: with one command if it starts with one, else with all."""
+    parser = Parser(prog="python -m collectives", description=__doc__, allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"ringlab {__version__}")
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", parser_class=Parser, description="COMMAND --help tells more of each"
+    )
+    for name in argv[:1] if argv and argv[0] in SUBCOMMANDS else SUBCOMMANDS:
+        module = importlib.import_module(SUBCOMMANDS[name])
+        command = commands.add_parser(name, help=module.HELP, description=module.HELP, allow_abbrev=False)
+        module.add_arguments(command)
+        command.set_defaults(main=module.main)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; its exit status (2: a wrong argument)."""
+    argv = sys.argv[1:] if argv is None else argv
+    parser = build(argv)
+    if argv and not argv[0].startswith("-") and argv[0] not in SUBCOMMANDS:
+        near = difflib.get_close_matches(argv[0], SUBCOMMANDS, n=3) or list(SUBCOMMANDS)
+        parser.error(f"there is no command {argv[0]!r}: use {' or '.join(near)}")
+    args = parser.parse_args(argv)
+    if not hasattr(args, "main"):
+        parser.print_help()
+        return 0
+    try:
+        return int(args.main(args))
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

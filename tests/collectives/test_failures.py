@@ -1,0 +1,263 @@
+"""Wrong arguments, ranks that disagree, ranks that stall and ranks that die: an error that says so, never a hang."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+import traceback
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import collectives as C
+from collectives import launch
+
+pytestmark = pytest.mark.timeout(60)
+
+
+# Wrong arguments: refused before anything is sent, so the group is as good as before.
+
+
+def test_wrong_arguments(ranks):
+    ranks(2, wrong_arguments)
+
+
+def wrong_arguments():
+    x, two = torch.ones(4), [torch.ones(2), torch.ones(2)]
+    refused = [
+        (lambda: C.all_reduce([1.0]), "tensor is a list"),
+        (lambda: C.all_reduce(x.to_sparse()), "tensor has layout"),
+        (lambda: C.all_reduce(x.to("meta")), "tensor is on meta"),
+        (lambda: C.all_reduce(x, dist.ReduceOp.BAND), "op=BAND of dtype torch.float32"),
+        (lambda: C.all_reduce(x, "median"), "op='median' is not supported"),
+        (lambda: C.all_reduce(x, algorithm="rong"), "algorithm 'rong' is unknown for all_reduce: use ring"),
+        (lambda: C.all_reduce(x, algorithm="ring:colour=1"), "has no option 'colour'"),
+        (lambda: C.all_reduce(x, algorithm="ring:chunks=7"), "its number of chunks is fixed"),
+        (lambda: C.all_reduce(x, algorithm="hierarchical:local=3"), "local"),
+        (lambda: C.all_reduce(x, algorithm="no_file.py:f"), "does not exist"),
+        (lambda: C.broadcast(x, 2), "src=2 is not in the group"),
+        (lambda: C.broadcast(x, group_src=2), "group_src=2"),
+        (lambda: C.broadcast(x, 0, group_src=0), "both given"),
+        (lambda: C.reduce(x, -1), "dst=-1 is not in the group"),
+        (lambda: C.all_gather(two, x), "tensor has 4 elements, but tensor_list"),
+        (lambda: C.all_gather(two[:1], x), "tensor_list has 1 tensors"),
+        (lambda: C.all_gather([two[0], two[1].double()], two[0]), "dtype"),
+        (lambda: C.all_gather_into_tensor(torch.empty(5), x), "output_tensor has 5 elements"),
+        (lambda: C.reduce_scatter_tensor(torch.empty(3), x), "input has 4 elements"),
+        (lambda: C.reduce_scatter(torch.empty(3), two), "output has 3 elements"),
+        (lambda: C.gather(x, None if dist.get_rank() == 0 else two), "gather_list"),
+        (lambda: C.scatter(x, two if dist.get_rank() else None), "scatter_list"),
+        (lambda: C.all_to_all_single(torch.empty(3), torch.empty(3)), "output has 3 rows"),
+        (lambda: C.all_to_all_single(torch.empty(4), x, [2, 2], [3, 2]), "input_split_sizes"),
+        (lambda: C.all_to_all(two, [torch.ones(1), torch.ones(3)]), "make input block"),
+    ]
+    for call, words in refused:
+        with pytest.raises(ValueError, match=re.escape(words)):
+            call()
+    C.all_reduce(x)
+    assert x.tolist() == [2, 2, 2, 2]
+
+
+def test_no_group_yet():
+    with pytest.raises(ValueError, match="init_process_group"):
+        C.all_reduce(torch.ones(1))
+
+
+# Ranks that disagree.
+
+
+@pytest.mark.parametrize("what", ["shape", "dtype", "reduction", "operation", "root", "algorithm", "order"])
+def test_check_names_those_that_disagree(ranks, what):
+    ranks(3, disagree, what)
+
+
+def disagree(what):
+    rank = dist.get_rank()
+    odd = rank == 1
+    x = torch.ones(200 if odd and what == "shape" else 100, dtype=torch.int32 if odd and what == "dtype" else torch.float32)
+    with pytest.raises(C.MismatchError) as caught:
+        if what == "reduction":
+            C.all_reduce(x, dist.ReduceOp.MAX if odd else dist.ReduceOp.SUM, check=True)
+        elif what == "operation":
+            (C.broadcast if odd else C.reduce)(x, 0, check=True)
+        elif what == "root":
+            C.broadcast(x, 2 if odd else 0, check=True)
+        elif what == "algorithm":
+            C.all_reduce(x, algorithm="direct" if odd else "ring", check=True)
+        elif what == "order":
+            first, second = (C.all_reduce, C.all_gather_into_tensor) if odd else (C.all_gather_into_tensor, C.all_reduce)
+            for call in (first, second):
+                call(*([x] if call is C.all_reduce else [torch.empty(300), x]), check=True)
+        else:
+            C.all_reduce(x, check=True)
+    assert "ranks 0, 2: call" in str(caught.value)
+    assert "rank 1: call" in str(caught.value)
+    good = torch.ones(3)
+    C.all_reduce(good, check=True)  # nothing was sent, so the group lives
+    assert good.tolist() == [3, 3, 3]
+
+
+def test_check_by_environment(ranks):
+    ranks(2, check_by_environment)
+
+
+def check_by_environment():
+    os.environ["COLLECTIVES_CHECK"] = "1"
+    try:
+        with pytest.raises(C.MismatchError):
+            C.all_reduce(torch.ones(3 + dist.get_rank()))
+    finally:
+        del os.environ["COLLECTIVES_CHECK"]
+
+
+def collect(function, *args):
+    """(seconds, type name, text, step, peer) of what ``function`` raises on this rank; the process lives on."""
+    began = time.monotonic()
+    try:
+        function(*args)
+    except Exception as error:
+        return (
+            time.monotonic() - began,
+            type(error).__name__,
+            str(error),
+            getattr(error, "step", None),
+            getattr(error, "peer", None),
+        )
+    return time.monotonic() - began, None, "", None, None
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "direct", "ring:channels=2"])
+def test_without_check_different_sizes_time_out_and_nothing_crashes(algorithm):
+    for seconds, kind, text, *_ in launch.run(different_sizes, 2, algorithm):
+        assert kind == "CollectiveError"
+        assert seconds < 5
+        assert "all_reduce" in text
+        assert "check=True" in text or "failed first" in text
+
+
+def different_sizes(algorithm):
+    x = torch.ones(100 + 100 * dist.get_rank())
+    return collect(lambda: C.all_reduce(x, algorithm=algorithm, timeout=1.0))
+
+
+def test_one_rank_skips_a_call():
+    kinds, texts = zip(*launch.run(skips, 3), strict=True)
+    assert kinds == ("CollectiveError", None, "CollectiveError")
+    assert any("rank 1 is stalled, or called something else" in text for text in texts)
+
+
+def skips():
+    x = torch.ones(10)
+    C.all_reduce(x, algorithm="ring")
+    if dist.get_rank() == 1:
+        time.sleep(2)
+        return None, ""
+    _, kind, text, *_ = collect(lambda: C.all_reduce(x, algorithm="ring", timeout=0.7))
+    return kind, text
+
+
+# A rank that stalls.
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "double_tree", "halving_doubling"])
+@pytest.mark.parametrize("elements", [1000, 1 << 20])
+def test_a_stalled_rank(algorithm, elements):
+    results = launch.run(stalls, 4, algorithm, elements)
+    for rank, (seconds, kind, text, step, peer) in enumerate(results):
+        assert kind == "CollectiveError", (rank, text)
+        if rank != 2:
+            assert seconds < 4
+            assert peer is not None
+            assert step is not None
+            assert f"on rank {rank} at step {step}: it waited" in text
+            assert "all_reduce" in text
+            assert algorithm in text
+    assert any("rank 2 is stalled" in text for _, _, text, *_ in results)
+
+
+def stalls(algorithm, elements):
+    x = torch.ones(elements)
+    C.all_reduce(x, algorithm=algorithm)
+    if dist.get_rank() == 2:
+        time.sleep(4)
+    return collect(lambda: C.all_reduce(x, algorithm=algorithm, timeout=1.5))
+
+
+# A rank that dies. Survivors write down what they saw: the launcher reports the dead one.
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "recursive_doubling", "ring:channels=2", "double_tree"])
+@pytest.mark.parametrize("elements", [1000, 16 << 20])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_killed_rank(tmp_path, algorithm, elements, asynchronous):
+    with pytest.raises(launch.RankFailed) as failed:
+        launch.run(dies, 4, str(tmp_path), algorithm, elements, asynchronous, grace=15.0)
+    assert failed.value.rank == 1
+    assert "SIGKILL" in failed.value.reason
+    for rank in (0, 2, 3):
+        seconds, kind, again, text = (tmp_path / str(rank)).read_text().split("\n", 3)
+        assert kind == "CollectiveError", text
+        assert again == "CollectiveError"
+        assert float(seconds) < 2
+        assert "step" in text
+        assert re.search(r"rank 1 closed the connection", text), text
+        assert algorithm.split(":")[0] in text
+
+
+def dies(folder, algorithm, elements, asynchronous):
+    rank = dist.get_rank()
+    x = torch.ones(elements)
+    C.all_reduce(x, algorithm=algorithm)
+    dist.barrier()
+    if rank == 1:
+        threading.Timer(0.03, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    died = time.monotonic() + 0.03
+
+    def go_on():
+        while True:
+            work = C.all_reduce(x, algorithm=algorithm, async_op=asynchronous)
+            if work is not None:
+                work.wait()
+
+    _, kind, text, *_ = collect(go_on)
+    seconds = time.monotonic() - died
+    _, again, *_ = collect(lambda: C.all_reduce(x))
+    with open(os.path.join(folder, str(rank)), "w") as file:
+        file.write(f"{seconds}\n{kind}\n{again}\n{text}")
+
+
+def test_later_calls_on_a_broken_group_raise_at_once():
+    for first, second, text in launch.run(broken, 2):
+        assert first == second == "CollectiveError"
+        assert "broken since an earlier failure" in text
+
+
+def broken():
+    x = torch.ones(10)
+    if dist.get_rank() == 1:
+        time.sleep(1.5)
+    _, first, *_ = collect(lambda: C.all_reduce(x, timeout=0.5))
+    seconds, second, text, *_ = collect(lambda: C.all_reduce(x))
+    assert seconds < 0.2, traceback.format_stack()
+    return first, second, text
+
+
+def test_waiting_for_a_while_only(ranks):
+    ranks(2, waits_a_while)
+
+
+def waits_a_while():
+    x = torch.ones(10)
+    C.barrier()
+    if dist.get_rank() == 1:
+        time.sleep(0.6)
+    work = C.all_reduce(x, async_op=True)
+    if dist.get_rank() == 0:
+        with pytest.raises(C.CollectiveError, match="it goes on"):
+            work.wait(0.1)
+    assert work.wait()
+    assert x.tolist() == [2] * 10

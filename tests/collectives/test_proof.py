@@ -1,0 +1,253 @@
+"""The prover: what is right passes with the right cost, what is wrong is refused in the right words."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from collectives import Buffer, Recv, Reduce, Schedule, ScheduleError, Send, place, prove, rings, split
+from collectives.combinators import rooted
+from collectives.ring import all_gather, all_reduce, reduce_scatter
+
+
+def refused(program, size=4, collective="all_reduce", **options):
+    with pytest.raises(ScheduleError) as caught:
+        prove(Schedule(collective, program, **options), size)
+    assert isinstance(caught.value, ValueError)
+    return caught.value
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 12])
+def test_ring_costs_what_the_formula_says(size):
+    proof = prove(all_reduce, size)
+    assert proof.steps == 2 * (size - 1)
+    assert proof.messages == 2 * (size - 1) * size
+    assert proof.sent == {rank: Fraction(2 * (size - 1), size) for rank in range(size)}
+
+
+def test_chunk_index_off_by_one():
+    def program(rank, size):
+        right, left = (rank + 1) % size, (rank - 1) % size
+        for step in range(size - 1):
+            yield Send((rank - step) % size, to=right), Reduce((rank - step - 2) % size, source=left)
+
+    error = refused(program, collective="reduce_scatter")
+    assert error.kind == "order"
+    assert error.step == 0
+    assert "carries chunk 0 but is received as chunk 3" in str(error)
+
+
+def test_wrong_chunk_on_both_sides_ends_with_the_wrong_block():
+    def program(rank, size):  # consistent, but rank r ends with chunk r + 1
+        right, left = (rank + 1) % size, (rank - 1) % size
+        for step in range(size - 1):
+            yield Send((rank - step) % size, to=right), Reduce((rank - step - 1) % size, source=left)
+
+    error = refused(program, collective="reduce_scatter")
+    assert error.kind == "missing"
+    assert error.rank == 0
+
+
+def test_missing_last_step():
+    error = refused(lambda rank, size: list(all_reduce(rank, size))[:-1])
+    assert error.kind == "missing"
+    assert "lacking the contribution" in str(error)
+
+
+def test_missing_step_of_one_rank():
+    error = refused(lambda rank, size: list(all_gather(rank, size))[: -1 if rank == 2 else None], collective="all_gather")
+    assert error.kind == "missing"
+    assert "never" in str(error)
+
+
+def test_doubled_reduce():
+    def program(rank, size):
+        yield from reduce_scatter(rank, size)
+        yield from reduce_scatter(rank, size)
+        yield from all_gather(rank, size)
+
+    error = refused(program)
+    assert error.kind == "duplicate"
+    assert "twice" in str(error)
+
+
+def test_swapped_order():
+    def program(rank, size):
+        steps = list(all_gather(rank, size))
+        if rank == 1:
+            steps[0], steps[1] = steps[1], steps[0]
+        yield from steps
+
+    error = refused(program, collective="all_gather")
+    assert error.kind in ("order", "missing")
+    assert error.rank in (0, 1, 2)
+
+
+def test_different_packing_order_on_the_two_ends():
+    def program(rank, size):
+        if rank == 0:
+            yield Send(0, to=1), Send(1, to=1)
+        else:
+            yield Recv(1, source=0), Recv(0, source=0)
+
+    error = refused(program, 2, "broadcast", chunks=2)
+    assert error.kind == "order"
+
+
+def test_different_number_of_chunks_on_the_two_ends():
+    def program(rank, size):
+        if rank == 0:
+            yield Send(0, to=1), Send(1, to=1)
+        else:
+            yield Recv(0, source=0)
+            yield Recv(1, source=0)
+
+    error = refused(program, 2, "broadcast", chunks=2)
+    assert error.kind == "order"
+    assert "2 chunks and received with 1" in str(error)
+
+
+def test_both_receive_first():
+    def program(rank, size):
+        other = 1 - rank
+        yield Reduce(0, source=other)
+        yield Send(0, to=other)
+
+    error = refused(program, 2, chunks=1)
+    assert error.kind == "deadlock"
+    assert "rank 0 waits for rank 1, which waits for rank 0: both receive first" in str(error)
+    assert (error.rank, error.step) == (0, 0)
+
+
+def test_all_send_first_is_a_deadlock_without_buffers():
+    def program(rank, size):
+        yield Send(rank, to=(rank + 1) % size)
+        yield Recv((rank - 1) % size, source=(rank - 1) % size)
+
+    error = refused(program, 3, "all_gather")
+    assert error.kind == "deadlock"
+    assert "all 3 send first" in str(error)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda other: (Send(0, to=other), Recv(0, source=other)),
+        lambda other: (Send(0, to=other), Send(1, to=other), Recv(1, source=other), Reduce(1, source=other)),
+        lambda other: (Send(0, to=other), Send(1, to=other), Recv(1, source=other), Recv(1, source=other)),
+    ],
+)
+def test_races(step):
+    error = refused(lambda rank, size: [step(1 - rank)], 2, chunks=2)
+    assert error.kind == "race"
+    assert "race" in str(error)
+
+
+def test_send_and_reduce_of_one_chunk_in_one_step_is_no_race():
+    assert prove(Schedule("all_reduce", lambda r, n: [(Send(0, to=1 - r), Reduce(0, source=1 - r))], chunks=1), 2).steps == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "word"),
+    [
+        ((Send(0, to=4),), "ranks are 0 to 3"),
+        ((Send(4, to=1),), "does not exist"),
+        ((Send(-1, to=1),), "does not exist"),
+        (("send",), "a step is a tuple of Send, Recv and Reduce"),
+    ],
+)
+def test_impossible_operations(step, word):
+    error = refused(lambda rank, size: [step] if rank == 0 else [])
+    assert error.kind == "missing"
+    assert word in str(error)
+
+
+def test_sending_what_is_not_held():
+    error = refused(lambda r, n: [(Send((r + 1) % n, to=(r + 1) % n), Recv(r, source=(r - 1) % n))], 3, "all_gather")
+    assert error.kind == "missing"
+    assert "does not hold it yet" in str(error)
+
+
+def test_all_to_all_names_its_buffers():
+    error = refused(lambda r, n: [(Send(1 - r, to=1 - r), Recv(1 - r, source=1 - r))], 2, "all_to_all")
+    assert 'Buffer("input")' in str(error)
+
+
+def test_all_to_all_to_the_wrong_place():
+    def program(rank, size):
+        other = 1 - rank
+        yield Send(Buffer("input")[rank], to=rank), Recv(Buffer("output")[other], source=rank)
+        yield Send(Buffer("input")[other], to=other), Recv(Buffer("output")[rank], source=other)
+
+    error = refused(program, 2, "all_to_all")
+    assert error.kind == "order"
+    assert "wrong data" in str(error)
+
+
+def test_symmetric_must_be_so():
+    error = refused(lambda r, n: all_reduce(r, n) if r != 2 else reversed(list(all_reduce(r, n))), symmetric=True)
+    assert "leave symmetric=True away" in str(error)
+
+
+def test_scratch_and_local_copies():
+    def program(rank, size):  # one-shot through scratch: every copy has its own slot
+        others = [r for r in range(size) if r != rank]
+        yield (
+            *(Send(0, to=r) for r in others),
+            *(Recv(Buffer("scratch")[r], source=r) for r in others),
+        )
+        for r in others:
+            yield Send(Buffer("scratch")[r], to=rank), Reduce(0, source=rank)
+
+    proof = prove(Schedule("all_reduce", program, chunks=1), 4)
+    assert (proof.messages, proof.steps) == (12, 1)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_place_gives_any_root(size):
+    chain = Schedule("broadcast", lambda r, n: [(Send(0, to=d),) for d in range(1, n)] if r == 0 else [(Recv(0, source=0),)], 1)
+    for root in range(size):
+        moved = rooted(chain, root, size)
+        sent = prove(Schedule("broadcast", lambda r, n, m=moved, root=root: place(m.steps((r + root) % n, n), [(i - root) % n for i in range(n)]), 1), size).sent
+        assert sent == prove(chain, size).sent
+
+
+def test_place_moves_blocks_and_buffers():
+    steps = place([(Send(0, to=1), Recv(Buffer("scratch")[5], source=1))], [4, 2], [range(2, 4)])
+    assert list(steps) == [(Send(2, to=2), Send(3, to=2), Recv(Buffer("scratch")[5], source=2))]
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "all_gather", "reduce_scatter"])
+def test_rings_in_any_order(collective):
+    schedule = rings([[0, 2, 4, 1, 3], [4, 3, 2, 1, 0]], collective)
+    assert schedule.channels == 2
+    assert prove(schedule, 5).sent[3] == Fraction(8 if collective == "all_reduce" else 4, 5)
+
+
+@pytest.mark.parametrize("orders", [[], [[0, 1, 1]], [[0, 1, 2], [0, 1]]])
+def test_rings_refuse_bad_orders(orders):
+    with pytest.raises(ValueError, match="order"):
+        rings(orders)
+
+
+def test_split_is_the_same_program_on_shares():
+    one, four = prove(all_reduce, 3), prove(split(all_reduce, 4), 3)
+    assert four.sent == one.sent
+    assert four.messages == 4 * one.messages
+    assert four.steps == one.steps
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_impossible_sizes(size):
+    with pytest.raises(ValueError, match="size"):
+        prove(all_reduce, size)
+
+
+def test_chunks_must_suit_the_ranks():
+    with pytest.raises(ValueError, match="multiple of 3"):
+        prove(Schedule("all_gather", all_gather, chunks=4), 3)
+
+
+def test_barrier_may_hear_twice():
+    assert prove(Schedule("barrier", lambda r, n: [(Send(0, to=1 - r), Reduce(0, source=1 - r))] * 2, chunks=1), 2).steps == 2

@@ -1,0 +1,273 @@
+"""Bare sends and receives, recorded on real ranks, and the sentence that says what is wrong with them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from collectives.explanation import explain
+from collectives.launch import RankFailed, RankTimeout
+from collectives.log import Operation, as_line, read_log
+from collectives.recorder import record
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.skipif(sys.platform != "linux", reason="local functions need fork"),
+]
+
+
+def me() -> int:
+    return dist.get_rank()
+
+
+def both_receive() -> None:
+    dist.recv(torch.zeros(4), src=1 - me())
+    dist.send(torch.zeros(4), dst=1 - me())
+
+
+def both_send() -> None:
+    dist.send(torch.zeros(4), dst=1 - me())
+    dist.recv(torch.zeros(4), src=1 - me())
+
+
+def ring_of_senders() -> None:
+    dist.isend(torch.zeros(4), dst=(me() + 1) % 3).wait()
+    dist.recv(torch.zeros(4), src=(me() - 1) % 3)
+
+
+def one_too_few() -> None:
+    for _ in range(2 - me()):
+        dist.recv(torch.zeros(4), src=1) if me() == 0 else dist.send(torch.zeros(4), dst=0)
+
+
+def nobody_receives() -> None:
+    if me() == 0:
+        dist.send(torch.zeros(4), dst=1)
+
+
+def chain() -> None:
+    if me() < 2:
+        dist.recv(torch.zeros(4), src=me() + 1)
+
+
+def other_tag() -> None:
+    if me() == 0:
+        dist.isend(torch.zeros(4), dst=1, tag=5)
+    else:
+        dist.recv(torch.zeros(4), src=0)
+
+
+def sizes(*pairs: tuple[int, int]) -> None:
+    for sent, received in pairs:
+        if me() == 0:
+            dist.send(torch.zeros(sent), dst=1)
+        else:
+            dist.recv(torch.zeros(received), src=0)
+
+
+def never_waits() -> None:
+    if me() == 0:
+        dist.send(torch.zeros(4), dst=1)
+    else:
+        dist.irecv(torch.zeros(4), src=0)
+
+
+def waits_twice() -> None:
+    if me() == 0:
+        dist.send(torch.zeros(4), dst=1)
+    else:
+        work = dist.irecv(torch.zeros(4), src=0)
+        work.wait()
+        work.wait()
+
+
+def sends_to(rank: int) -> None:
+    if me() == 1:
+        dist.isend(torch.zeros(4), rank)
+    else:
+        dist.recv(torch.zeros(4), src=1)
+
+
+def raises() -> None:
+    if me() == 1:
+        raise KeyError("lost")
+    dist.recv(torch.zeros(4), src=1)
+
+
+def half_a_barrier() -> None:
+    if me() == 0:
+        dist.barrier()
+
+
+def everything() -> list[float]:
+    size, mine = dist.get_world_size(), torch.arange(4.0) + 1000 * me()
+    left, right = (me() - 1) % size, (me() + 1) % size
+    got = torch.zeros(4)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, got, left), dist.P2POp(dist.isend, mine, right)]):
+        work.wait()
+    assert got[1] == 1000 * left + 1
+    if me() == 0:
+        sources = {dist.recv(got, src=None, tag=3) for _ in range(size - 1)}
+        assert sources == set(range(1, size))
+    else:
+        dist.send(mine, 0, tag=3)
+    pending = dist.irecv(got, left) if me() % 2 else dist.isend(mine, right)
+    (dist.send if me() % 2 else dist.recv)(*((mine, right) if me() % 2 else (got, left)))
+    pending.wait()
+    pair = dist.new_group([1, size - 1])
+    if me() == 1:
+        dist.send(mine, size - 1, group=pair)
+    if me() == size - 1:
+        dist.recv(got, 1, group=pair)
+        assert got[0] == 1000
+    dist.barrier()
+    gathered = [torch.zeros(4) for _ in range(size)]
+    dist.all_gather(gathered, mine)
+    everyone: list[object] = [None] * size
+    dist.all_gather_object(everyone, me())
+    assert everyone == list(range(size))
+    dist.all_reduce(mine)
+    return [float(tensor[2]) for tensor in gathered] + mine.tolist()
+
+
+def test_a_right_program_runs_as_on_gloo_and_has_nothing_to_explain(tmp_path):
+    recording = record(everything, 4, tmp_path, timeout=30)
+    assert recording.failure is None
+    assert recording.results == [[2, 1002, 2002, 3002, 6000, 6004, 6008, 6012]] * 4
+    assert explain(recording.log) is None
+    assert {o.state for operations in recording.log.operations.values() for o in operations} == {"done"}
+    assert {end.state for end in recording.log.ends.values()} == {"returned"}
+
+
+def test_what_a_line_holds(tmp_path):
+    record(sizes, 2, tmp_path, (4, 4))
+    lines = [json.loads(line) for line in (tmp_path / "rank1.jsonl").read_text().splitlines()]
+    assert [line["state"] for line in lines] == ["posted", "waiting", "done", "returned"]
+    wanted = {"rank": 1, "op": "recv", "peer": 0, "bytes": 16, "tag": 0, "call": "recv", "blocking": True}
+    assert wanted.items() <= lines[0].items()
+    assert lines[0]["where"].startswith("test_recorder.py:")
+    assert lines[0]["time"] <= lines[2]["time"]
+
+
+@pytest.mark.parametrize(
+    ("program", "ranks", "start", "ending"),
+    [
+        (both_receive, 2, "rank 0 waits for rank 1, which waits for rank 0: both receive first", "[rank 0 at "),
+        (both_send, 2, "rank 0 waits for rank 1, which waits for rank 0: both send first", "[rank 0 at "),
+        (
+            ring_of_senders,
+            3,
+            "rank 0 waits for rank 1, which waits for rank 2, which waits for rank 0: all 3 send",
+            "rank 2",
+        ),
+    ],
+)
+def test_a_deadlock_is_explained_although_the_ranks_were_killed(program, ranks, start, ending, tmp_path):
+    recording = record(program, ranks, tmp_path, timeout=2)
+    assert isinstance(recording.failure, RankTimeout)
+    sentence = explain(recording.log)
+    assert sentence is not None
+    assert sentence.startswith(start)
+    assert ending in sentence
+    assert "test_recorder.py:" in sentence
+
+
+@pytest.mark.parametrize(
+    ("program", "ranks", "sentence"),
+    [
+        (
+            one_too_few,
+            2,
+            "rank 0 waits to receive from rank 1 (…), which never sends it: it has ended after 1 send to rank 0",
+        ),
+        (
+            nobody_receives,
+            2,
+            "rank 0 waits to send to rank 1 (…), which never receives it: it has ended after no receives",
+        ),
+        (
+            chain,
+            3,
+            "rank 1 waits to receive from rank 2 (…), which never sends it: it has ended after no sends to rank 1",
+        ),
+        (other_tag, 2, "rank 1 waits to receive from rank 0 (…), which never sends it: it sends with tag 5 (…), not 0"),
+        (half_a_barrier, 2, "rank 0 waits in barrier (…), which rank 1 never enters"),
+        (raises, 2, "rank 1 failed by itself: KeyError: 'lost'; it had not sent or received anything"),
+        (
+            waits_twice,
+            2,
+            "rank 1 failed by itself: RuntimeError: wait() was called a second time on receive from rank 0",
+        ),
+    ],
+)
+def test_a_failure_is_explained(program, ranks, sentence, tmp_path):
+    recording = record(program, ranks, tmp_path, timeout=20, grace=0.3)
+    assert isinstance(recording.failure, RankFailed)
+    assert plain(explain(recording.log)).startswith(sentence)
+
+
+@pytest.mark.parametrize("rank", [1, 2, -1])
+def test_a_rank_that_does_not_exist_is_an_error_not_a_crash(rank, tmp_path):
+    recording = record(sends_to, 2, tmp_path, rank, grace=0.3)
+    assert isinstance(recording.failure, RankFailed)
+    assert recording.failure.rank == 1
+    assert f"dst={rank}" in recording.failure.reason
+    assert "failed by itself: ValueError: dist.isend" in plain(explain(recording.log))
+
+
+def test_a_receive_that_is_too_small_is_explained_after_the_abort(tmp_path):
+    recording = record(sizes, 2, tmp_path, (50, 50), (100, 50))
+    assert isinstance(recording.failure, RankFailed)
+    assert (recording.failure.rank, recording.failure.reason) == (1, "killed by signal SIGABRT (6)")
+    assert "in sizes" in recording.failure.traceback
+    assert plain(explain(recording.log)).startswith(
+        "rank 0's 2nd send to rank 1 carries 400 bytes (…), but rank 1 receives 200 (…)"
+    )
+
+
+def test_a_receive_that_is_too_large_is_found_although_gloo_says_nothing(tmp_path):
+    recording = record(sizes, 2, tmp_path, (4, 8))
+    assert recording.failure is None
+    assert "1st send to rank 1 carries 16 bytes (…), but rank 1 receives 32" in plain(explain(recording.log))
+
+
+def test_an_operation_that_nobody_waited_for(tmp_path):
+    recording = record(never_waits, 2, tmp_path)
+    assert recording.failure is None
+    assert plain(explain(recording.log)).startswith("rank 1 never waited for its irecv from rank 0 (…): keep what")
+
+
+def test_an_older_record_is_replaced_and_a_cut_line_is_left_out(tmp_path):
+    (tmp_path / "rank7.jsonl").write_text("old\n")
+    record(sizes, 2, tmp_path, (4, 4))
+    with (tmp_path / "rank1.jsonl").open("a") as file:
+        file.write('{"rank": 1, "se')
+    log = read_log(tmp_path)
+    assert list(log.operations) == [0, 1]
+    assert explain(log) is None
+    with pytest.raises(FileNotFoundError, match=r"no rank\*"):
+        read_log(tmp_path / "nowhere")
+
+
+def test_ranks_that_were_busy_or_whose_record_just_ends(tmp_path):
+    waiting = Operation(0, 1, "recv", "waiting", peer=1, bytes=4)
+    (tmp_path / "rank0.jsonl").write_text(as_line(waiting))
+    (tmp_path / "rank1.jsonl").write_text("")
+    assert (
+        explain(read_log(tmp_path)) == "rank 0 waits to receive from rank 1, but the record of rank 1 ends before that"
+    )
+    (tmp_path / "rank1.jsonl").write_text(as_line(Operation(1, 1, "end", "stopped", error="time was up")))
+    assert "rank 1 was still busy" in plain(explain(read_log(tmp_path)))
+    (tmp_path / "rank0.jsonl").write_text("")
+    assert explain(read_log(tmp_path)) == "rank 1 did not end (time was up); it was busy before it sent or received"
+
+
+def plain(sentence: str | None) -> str:
+    """The sentence with every place in the code as ``(…)``."""
+    assert sentence is not None
+    name = Path(__file__).name
+    parts = sentence.split(f"({name}:")
+    return parts[0] + "".join("(…)" + part.partition(")")[2] for part in parts[1:])
