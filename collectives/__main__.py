@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from . import __version__
+from .installation import version_text
 
 # A command is a module with HELP, add_arguments(parser) and main(args) -> exit status. It is imported when it is asked
 # for, so it should import what is heavy (torch) in functions only.
 SUBCOMMANDS = {
     "bench": "collectives.bench",
+    "list": "collectives.commands.listing",
+    "show": "collectives.commands.showing",
+    "prove": "collectives.commands.proving",
+    "doctor": "collectives.commands.doctor",
 }
 
 
@@ -27,8 +33,8 @@ class Parser(argparse.ArgumentParser):
 
 def build(argv: Sequence[str]) -> Parser:
     """The parser that ``argv`` needs: with one command if it starts with one, else with all."""
-    parser = Parser(prog="python -m collectives", description=__doc__, allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"ringlab {__version__}")
+    parser = Parser(prog="python -m collectives", description="Collectives, run for real.", allow_abbrev=False)
+    parser.add_argument("--version", action="store_true", help="print the version and where the packages come from")
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=Parser, description="COMMAND --help tells more of each"
     )
@@ -48,6 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         near = difflib.get_close_matches(argv[0], SUBCOMMANDS, n=3) or list(SUBCOMMANDS)
         parser.error(f"there is no command {argv[0]!r}: use {' or '.join(near)}")
     args = parser.parse_args(argv)
+    if args.version:
+        print(version_text(__version__))
+        return 0
     if not hasattr(args, "main"):
         parser.print_help()
         return 0
@@ -55,6 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(args.main(args))
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # `| head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 if __name__ == "__main__":

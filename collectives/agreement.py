@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from .errors import CollectiveError, MismatchError
+from . import failure
+from .errors import MismatchError
 from .executor import OURS, Progress, StepFailure
 
 if TYPE_CHECKING:
@@ -47,15 +48,12 @@ def compare(communicator: Communicator, call: str, number: int, deadline: float)
         MismatchError: on every rank alike, naming who calls what; nothing of the call has been sent.
         CollectiveError: a rank did not come.
     """
-    from . import failure
-
     text = f"call {number}: {call}".encode()[:_BYTES].ljust(_BYTES)
     mine = torch.frombuffer(bytearray(text), dtype=torch.uint8)
     try:
         headers = exchange(communicator, mine, deadline)
     except StepFailure as stop:
-        failure.give_up(communicator, call, stop)
-        communicator.broken = failure.explain(communicator, call, "comparing the calls", stop)
+        communicator.broken = failure.give_up(communicator, call, "comparing the calls", stop)
         raise communicator.broken from stop.cause
     calls: dict[str, list[int]] = {}
     for rank, header in enumerate(headers):
@@ -72,10 +70,6 @@ def broadcast_numbers(communicator: Communicator, numbers: list[float], deadline
     try:
         everyone = exchange(communicator, torch.tensor(numbers, dtype=torch.float64), deadline)
     except StepFailure as stop:
-        from . import failure
-
-        failure.give_up(communicator, "agreeing on a machine", stop)
-        error: CollectiveError = failure.explain(communicator, "agreeing on a machine", "direct", stop)
-        communicator.broken = error
-        raise error from stop.cause
+        communicator.broken = failure.give_up(communicator, "agreeing on a machine", "direct", stop)
+        raise communicator.broken from stop.cause
     return [float(number) for number in everyone[0].tolist()]

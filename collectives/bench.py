@@ -21,7 +21,7 @@ HELP = "time our collectives beside the backend's own, and check every element o
 _DESCRIPTION = f"""{HELP[0].upper() + HELP[1:]}.
 
 For every size, all chosen algorithms and the backend's own collective work on the same tensors in one run. They take
-turns in rounds, in rotating order; `ratio` is ours / native in time (the median of the rounds' ratios; below 1: faster)
+turns in rounds, the order changing; `ratio` is ours / native in time (the median of the rounds' ratios; below 1: faster)
 and `null` is native / native, the noise of this run. Flags and columns are those of nccl-tests, where one group of four
 columns is ours and the other native, instead of out-of-place and in-place. One flag differs: the reduction is
 -o/--redop, because --op is the collective. Sizes are binary and of the whole buffer, bandwidths decimal:
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="check the results N times a size (default 1; 0: never)")  # fmt: skip
     add("-d", "--datatype", type=parse_dtype, default="float", metavar="TYPE", help="float (default), half, bfloat16, "
         "double, int8, uint8, int32, int64, or torch's names")  # fmt: skip
-    add("-o", "--redop", choices=REDOPS, default="sum", help="the reduction (default sum)")
+    add("-o", "--redop", type=str.lower, choices=REDOPS, default="sum", help="the reduction (default sum)")
     add("-r", "--root", type=int, default=0, metavar="RANK", help="of rooted collectives (default 0)")
     add("--mode", choices=MODES, default="pipelined", help="pipelined: a barrier, then iterations back to back; the "
         "mean over ranks. blocking: a barrier before each, timed alone; the slowest counts; with p50, p99")  # fmt: skip

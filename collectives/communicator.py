@@ -69,8 +69,7 @@ class Running:
         """A channel has failed: break the communicator, once, and let the other ranks know."""
         with self._first:
             if communicator.broken is None:
-                failure.give_up(communicator, self.call.text, stop)
-                communicator.broken = failure.explain(communicator, self.call.text, self.algorithm, stop)
+                communicator.broken = failure.give_up(communicator, self.call.text, self.algorithm, stop)
 
     def fail(self, communicator: Communicator, dead: list[int]) -> None:
         """The watcher found peers whose connection is closed: say what waits for one of them."""
@@ -207,7 +206,7 @@ class Communicator:
                 try:
                     self._group_channels(plan, regions, call)
                 except StepFailure as stop:
-                    self.broken = failure.explain(self, call.text, str(schedule), stop)
+                    self.broken = failure.give_up(self, call.text, str(schedule), stop)
                     raise self.broken from stop.cause
             finish(plan, regions, call.after)
 

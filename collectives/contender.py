@@ -42,7 +42,7 @@ class Problem:
 
     @property
     def op(self) -> Any:
-        return getattr(dist.ReduceOp, self.redop.upper())
+        return getattr(dist.ReduceOp, {"prod": "PRODUCT"}.get(self.redop, self.redop.upper()))
 
 
 @dataclass

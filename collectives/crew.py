@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import textwrap
+import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 Start = Literal["fork", "spawn"]
+
+# Threads start their ranks one after the other: a fork copies the locks that other threads hold at that moment, and a
+# store holds that of the name resolver while it is made. Reentrant, because the forked rank is its holder too.
+_STARTING = threading.RLock()
 
 
 class RankFailed(RuntimeError):
@@ -93,13 +98,14 @@ class Crew:
         self._finalize = Finalize(self, _end, (self.processes, self.lines, 0.0), exitpriority=100)
         packed = dumps(task) if task is not None and start == "spawn" else task
         try:
-            for rank in range(orders.ranks):
-                self._start(rank, start, packed)
-            listener = socket.create_server(("127.0.0.1", 0))  # torch's own would listen to the whole network
-            port = listener.getsockname()[1]
-            self._store = dist.TCPStore(  # type: ignore[attr-defined]
-                "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
-            )
+            with _STARTING:
+                for rank in range(orders.ranks):
+                    self._start(rank, start, packed)
+                listener = socket.create_server(("127.0.0.1", 0))  # torch's own would listen to the whole network
+                port = listener.getsockname()[1]
+                self._store = dist.TCPStore(  # type: ignore[attr-defined]
+                    "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
+                )
             self._tell(str(port).encode())
         except BaseException:
             self.end(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from datetime import timedelta
@@ -20,24 +21,54 @@ if TYPE_CHECKING:
 _KEY = "collectives/first-failure"
 _PROBE = 2**31 - 1  # a tag that nobody sends with
 _NOWHERE = torch.empty(1, dtype=torch.uint8)
-_PATIENCE = 0.5  # seconds for the store, which may have died with its host
+_PATIENCE = 1.0  # seconds for the store, which may have died with its host
 
 
-def give_up(communicator: Communicator, call: str, stop: StepFailure) -> None:
-    """Leave a word in the store, if nobody has, and close this rank's connections, so that whoever waits for it
-    raises within moments instead of at its timeout."""
-    if communicator.size == 1:
-        return
-    word = json.dumps({"rank": communicator.rank, "what": _what(call, stop), "call": call})
-    _patiently(lambda: _get_process_group_store(communicator.group).compare_set(_KEY, "", word))
+def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFailure) -> CollectiveError:
+    """End this rank's part in a failed operation, and return the error for the caller.
+
+    A word in the store tells the others who failed first and why; closing this rank's connections makes whoever waits
+    for it raise within moments instead of at its timeout.
+    """
+    what = f"at step {stop.step} of {call} it waited {stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {_cause(stop)}"
+    closed = [peer for peer in closed_peers(communicator) if peer != stop.peer]
+    word = json.dumps({"rank": communicator.rank, "what": what, "call": call})
+    first: Any = _patiently(lambda: _leave_word(_get_process_group_store(communicator.group), word))
+    _close_connections(communicator)
+    text = (
+        f"{call} (algorithm {algorithm}) failed on rank {communicator.rank} at step {stop.step}: it waited "
+        f"{stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {_cause(stop)}"
+    )
+    if closed:
+        text += "".join(f"; rank {peer} closed the connection, too" for peer in closed)
+    if first and first["rank"] != communicator.rank:
+        text += f". Rank {first['rank']} failed first: {first['what']}"
+        if first["call"] != call:
+            text += f". The ranks disagree: rank {first['rank']} was in {first['call']}"
+    return CollectiveError(
+        text,
+        operation=call.split(" ")[0],
+        algorithm=algorithm,
+        step=stop.step,
+        peer=stop.peer,
+        waited=stop.waited,
+    )
+
+
+def _leave_word(store: dist.Store, word: str) -> Any:
+    """The first word that any rank left; ``word`` itself if there was none."""
+    store.compare_set(_KEY, "", word)
+    return json.loads(store.get(_KEY))
+
+
+def _close_connections(communicator: Communicator) -> None:
+    """gloo closes the connections of a group when one of its waits times out, and only then."""
     if communicator.backend != "gloo":
         return
     for peer in range(communicator.size):
         if peer != communicator.rank:
-            try:  # gloo closes the connections of a group when one of its waits times out, and only then
+            with contextlib.suppress(RuntimeError):
                 communicator.group.recv([_NOWHERE], peer, _PROBE).wait(timedelta(milliseconds=1))
-            except RuntimeError:
-                continue
 
 
 def closed_peers(communicator: Communicator) -> list[int]:
@@ -53,31 +84,6 @@ def closed_peers(communicator: Communicator) -> list[int]:
             except RuntimeError:
                 closed.append(peer)
     return closed
-
-
-def explain(communicator: Communicator, call: str, algorithm: str, stop: StepFailure) -> CollectiveError:
-    """The error that the caller gets: operation, algorithm, step, peer, wait, and who failed first."""
-    text = (
-        f"{call} (algorithm {algorithm}) failed on rank {communicator.rank} at step {stop.step}: it waited "
-        f"{stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {_cause(stop)}"
-    )
-    found: Any = _patiently(lambda: json.loads(_get_process_group_store(communicator.group).get(_KEY)))
-    if found and found["rank"] != communicator.rank:
-        text += f". Rank {found['rank']} failed first: {found['what']}"
-        if found["call"] != call:
-            text += f". The ranks disagree: rank {found['rank']} was in {found['call']}"
-    return CollectiveError(
-        text,
-        operation=call.split(" ")[0],
-        algorithm=algorithm,
-        step=stop.step,
-        peer=stop.peer,
-        waited=stop.waited,
-    )
-
-
-def _what(call: str, stop: StepFailure) -> str:
-    return f"at step {stop.step} of {call} it waited {stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {_cause(stop)}"
 
 
 def _cause(stop: StepFailure) -> str:

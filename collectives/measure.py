@@ -1,7 +1,8 @@
 """How long the contenders take: interleaved in rounds, in one run, on the same tensors.
 
-A round times one block of iterations of every contender; the order rotates from round to round, so that neither drift
-of the machine nor a place in the order favours one. Ratios are taken within a round.
+A round times one block of iterations of every contender, after one that is not timed; the order rotates from round to
+round, and every other round is in reverse, so that neither drift of the machine nor a place in the order, nor what ran
+before, favours one. Ratios are taken within a round.
 """
 
 from __future__ import annotations
@@ -107,14 +108,16 @@ class Stopwatch:
         Args:
             tick: called after every round.
         """
-        places = range(len(calls))
+        places = list(range(len(calls)))
+        block = self._single if self.blocking else self._back_to_back
         seconds: list[list[float]] = [[] for _ in calls]
         cpu: list[list[float]] = [[] for _ in calls]
         for turn in range(rounds):
-            for place in places:
-                which = (place + turn) % len(calls)
-                block = self._single if self.blocking else self._back_to_back
-                block(calls[which], iterations[which], seconds[which], cpu[which])
+            start = turn % len(calls)
+            order = places[start:] + places[:start]
+            for i in order if turn % 2 == 0 else reversed(order):
+                calls[i]()
+                block(calls[i], iterations[i], seconds[i], cpu[i])
             tick()
         return [self._together(seconds[i], cpu[i], iterations[i], rounds) for i in places]
 

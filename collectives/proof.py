@@ -32,6 +32,31 @@ class Proof:
     sent: dict[int, Fraction]
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A chunk that arrived: in which round, from where to where, and what the place holds afterwards."""
+
+    round: int
+    source: int
+    to: int
+    place: Place
+    target: Place
+    reduces: bool
+    content: Content
+
+
+def moves(schedule: Schedule, size: int, channel: int = 0) -> list[Move]:
+    """Every chunk that moves in one channel of a correct schedule, by round and rank; for drawings.
+
+    Raises:
+        ScheduleError: it is not correct.
+    """
+    run = _Run(schedule, size, channel, chunks_of(schedule, size))
+    run.advance()
+    run.check_promise()
+    return sorted(run.moves, key=lambda move: (move.round, move.to, move.source))
+
+
 def prove(schedule: Schedule, size: int) -> Proof:
     """Check that ``schedule`` keeps its collective's promise on ``size`` ranks; O(operations), no torch.
 
@@ -72,10 +97,12 @@ class _Run:
         self.at = [0] * size
         self.finished = [0] * size  # the round in which the rank's last step ended
         self.arrived: list[dict[int, list[Content]]] = [{} for _ in range(size)]  # by source, for the current step
+        self.met: dict[tuple[int, int], int] = {}  # (to, source) → position of the source's step whose message came
         self.left: list[set[int]] = [set() for _ in range(size)]  # whom the current step has sent to
         self.begun = [0] * size  # the round in which the current step can start, peers included
         self.messages = 0
         self.sent = [0] * size
+        self.moves: list[Move] = []
 
     def advance(self) -> None:
         ready = deque(range(self.size))
@@ -133,6 +160,7 @@ class _Run:
                     sender.index,
                 )
         self.arrived[to][source] = [self.held[source][place] for place in places]
+        self.met[to, source] = self.at[source]
         self.left[source].add(to)
         if source != to:
             begun = max(self.finished[source], self.finished[to])
@@ -157,12 +185,15 @@ class _Run:
     def apply(self, rank: int) -> None:
         """The step is over: what arrived takes its place."""
         step = self.steps[rank][self.at[rank]]
-        held = self.held[rank]
-        for source, into in step.receives.items():
-            for (place, reduces), (tag, ranks) in zip(into, self.arrived[rank][source], strict=True):
-                held[place] = self.combine(rank, step, place, source, (tag, ranks)) if reduces else (tag, ranks)
         local = set(step.sends) | set(step.receives) == {rank}
         self.finished[rank] = max(self.finished[rank], self.begun[rank]) + (0 if local else 1)
+        for source, into in step.receives.items():
+            for place, (target, reduces), content in zip(
+                self.steps[source][self.met[rank, source]].sends[rank], into, self.arrived[rank][source], strict=True
+            ):
+                after = self.combine(rank, step, target, source, content) if reduces else content
+                self.held[rank][target] = after
+                self.moves.append(Move(self.finished[rank], source, rank, place, target, reduces, after))
         self.at[rank] += 1
         self.arrived[rank], self.left[rank], self.begun[rank] = {}, set(), 0
 

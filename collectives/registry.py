@@ -85,13 +85,27 @@ def find(collective: str, algorithm: str | Schedule) -> Schedule:
     return schedule.with_options(**_parse(options, algorithm)) if options else schedule
 
 
-def known(collective: str, algorithm: str | Schedule) -> bool:
-    """Whether there is such an algorithm for this collective (a built-in name may serve some and not others)."""
+def find_all(algorithm: str, collective: str | None = None) -> list[Schedule]:
+    """Every schedule that ``algorithm`` names: for one collective, or for each that it serves.
+
+    Raises:
+        ValueError: there is none. A bare program in a file does not say what it does, so it needs ``collective``.
+    """
+    if collective is not None:
+        return [find(collective, algorithm)]
+    head = algorithm.partition(":")[0]
+    served = [s.collective for s in algorithms() if s.name == head]
+    if served:
+        return [find(name, algorithm) for name in served]
     try:
-        find(collective, algorithm)
-    except ValueError:
-        return False
-    return True
+        schedule, options = _look_up("all_reduce", algorithm)
+    except ValueError as error:
+        if ".py:" in algorithm or ":" in algorithm:
+            raise
+        names = sorted({s.name for s in algorithms()})
+        near = difflib.get_close_matches(algorithm, names, n=3) or names
+        raise ValueError(f"algorithm {algorithm!r} is unknown: use {', '.join(near)}, or FILE.py:name") from error
+    return [schedule.with_options(**_parse(options, algorithm)) if options else schedule]
 
 
 def _look_up(collective: str, text: str) -> tuple[Schedule, str]:

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from . import report
+from .auto import choose
 from .communicator import communicator
 from .contender import Operands, Problem, check
 from .contract import contract_of
@@ -129,7 +130,7 @@ class Session:
         p50, p99 = timing.percentile(50), timing.percentile(99)
         picked = None
         if algorithm == "auto":
-            picked = communicator().picker.pick(settings.collective, 1 if barrier else nbytes)
+            picked = choose(settings.collective, 1 if barrier else nbytes)
         return Row(
             collective=settings.collective,
             algorithm=algorithm,

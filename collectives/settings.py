@@ -144,7 +144,8 @@ def settings_of(args: Namespace, launched_ranks: int | None, local_ranks: int | 
     factor = args.stepfactor if args.stepfactor is not None else 4 if args.stepbytes is None else 1
     step = factor if factor > 1 else args.stepbytes if args.stepbytes is not None else 1 << 20
     if factor < 1 or step < 1:
-        raise ValueError(f"-f {args.stepfactor} -i {args.stepbytes}: sizes must grow; use -f 2, or -i 1M")
+        flag = f"-f/--stepfactor {factor}" if factor < 1 else f"-i/--stepbytes {step}"
+        raise ValueError(f"{flag}: sizes must grow; use -f 2, or -i 1M")
     if factor == 1 and (maxbytes - minbytes) // step >= MOST_SIZES:
         raise ValueError(f"-i/--stepbytes {step}: more than {MOST_SIZES} sizes; use a larger step, or -f 2")
     for flag, value, least in (
@@ -163,7 +164,7 @@ def settings_of(args: Namespace, launched_ranks: int | None, local_ranks: int | 
         redop = args.redop
         _check_redop(redop, args.datatype)
     if contract.rooted and not 0 <= args.root < ranks:
-        raise ValueError(f"-r/--root {args.root}: the {ranks} ranks are 0 to {ranks - 1}")
+        raise ValueError(f"-r/--root {args.root}: use a rank from 0 to {ranks - 1}")
     if first:
         _check_files(args)
     if args.plot is not None and args.collective == "barrier":

@@ -129,6 +129,10 @@ def remembers(key: str, value: int | None = None) -> str | None:
     return os.environ.get(key)
 
 
+def forks() -> list[int]:
+    return run(me, 1, start="fork")
+
+
 def parent_of_a_circle(pipe, directory: str) -> None:
     def noted() -> None:
         Path(directory, str(me())).write_text(str(os.getpid()))
@@ -244,6 +248,21 @@ def test_arguments_are_checked_before_anything_starts():
         run(summed, 0)
     with pytest.raises(ValueError, match="start='thread'"):
         run(summed, 1, start="thread")
+
+
+def test_threads_may_start_ranks_at_the_same_time():
+    results: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: results.append(run(me, 2, timeout=30))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [[0, 1]] * 5
+
+
+def test_a_rank_does_not_fork_ranks():
+    with pytest.raises(RankFailed, match="a rank cannot fork ranks"):
+        run(forks, 1)
 
 
 def test_a_spawned_rank():

@@ -1,0 +1,1 @@
+"""The course: build the collectives and the parallelisms yourself, step by step."""

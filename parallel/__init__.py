@@ -1,0 +1,1 @@
+"""Data, tensor and pipeline parallelism on the collectives of this project."""
