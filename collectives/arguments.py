@@ -85,8 +85,7 @@ def splits_of(name: str, tensor: torch.Tensor, rows: Sequence[int] | None, comm:
         rows = [total // comm.size] * comm.size
     if len(rows) != comm.size or any(not isinstance(r, int) or r < 0 for r in rows) or sum(rows) != total:
         raise ValueError(
-            f"{name}_split_sizes={list(rows)} must be {comm.size} row counts that add up to {total}, "
-            f"the rows of {name}"
+            f"{name}_split_sizes={list(rows)} must be {comm.size} row counts that add up to {total}, the rows of {name}"
         )
     row = tensor.numel() // total if total else 0
     return [r * row for r in rows]

@@ -48,18 +48,19 @@ def machine_here(backend: str, local_ranks: int, size: int) -> Machine:
 
 
 @lru_cache(maxsize=4096)
-def cheapest(collective: str, magnitude: int, size: int, machine: Machine, candidates: tuple[str, ...]) -> str:
+def _cheapest(collective: str, magnitude: int, size: int, machine: Machine) -> str:
     """The cheapest candidate for 2**(magnitude - 1/2) bytes (the middle of a doubling)."""
     nbytes = 2 ** (magnitude - 0.5) if magnitude else 0.0
+    candidates = CANDIDATES[collective]
+    walkable = [name for name in candidates if find(collective, name).symmetric or size * size <= LARGEST_WALK]
+    candidates = tuple(walkable) or candidates[:1]
     seconds = {name: predict(find(collective, name), size, nbytes, machine) for name in candidates}
     return min(candidates, key=lambda name: seconds[name])
 
 
 def pick(collective: str, nbytes: int, size: int, machine: Machine) -> str:
     """The algorithm for ``nbytes`` (the whole buffer) on ``size`` ranks of ``machine``; the same for all ranks."""
-    candidates = CANDIDATES[collective]
-    walkable = tuple(n for n in candidates if find(collective, n).symmetric or size * size <= LARGEST_WALK)
-    return cheapest(collective, int(nbytes).bit_length(), size, machine, walkable or candidates[:1])
+    return _cheapest(collective, int(nbytes).bit_length(), size, machine)
 
 
 class Picker:
@@ -89,7 +90,7 @@ class Picker:
 def choose(collective: str, nbytes: int, group: dist.ProcessGroup | None = None) -> str:
     """What ``algorithm="auto"`` picks for a buffer of ``nbytes`` on ``group``.
 
-    The first call on a group (or the first collective with ``auto``) agrees on rank 0's machine, so every member makes it.
+    The first call on a group (or the first collective with ``auto``) agrees on rank 0's machine: every member makes it.
 
     Raises:
         ValueError: an unknown collective, or a negative size.

@@ -21,15 +21,15 @@ HELP = "time our collectives beside the backend's own, and check every element o
 _DESCRIPTION = f"""{HELP[0].upper() + HELP[1:]}.
 
 For every size, all chosen algorithms and the backend's own collective work on the same tensors in one run. They take
-turns in rounds, the order changing; `ratio` is ours / native in time (the median of the rounds' ratios; below 1: faster)
-and `null` is native / native, the noise of this run. Flags and columns are those of nccl-tests, where one group of four
-columns is ours and the other native, instead of out-of-place and in-place. One flag differs: the reduction is
--o/--redop, because --op is the collective. Sizes are binary and of the whole buffer, bandwidths decimal:
+turns in rounds, the order changing; `ratio` is ours / native in time (the median of the rounds' ratios, below 1 is
+faster) and `null` is native / native, the noise of this run. Flags and columns are those of nccl-tests, where one
+group of four columns is ours and the other native, instead of out-of-place and in-place. One flag differs: the
+reduction is -o/--redop, because --op is the collective. Sizes are binary and of the whole buffer, bandwidths decimal:
 algbw = size / time, busbw = algbw x the collective's factor.
 
 Timing data are zeros. The check is a pass of its own, on data that differ by rank and position and whose result is
 known exactly; every element of every rank is compared, in blocks, so that beside the tensors it needs at most
-4 * 2**18 * itemsize + 64 * 8191 bytes. Exit status: 0, 1 if anything was wrong, 2 for a wrong argument.
+5 * 2**16 * itemsize + 128 * 8191 bytes. Exit status: 0, 1 if anything was wrong, 2 for a wrong argument.
 """
 
 _EXAMPLES = """examples:

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -24,16 +24,14 @@ from .errors import CollectiveError
 from .executor import OURS, PointToPoint, Progress, StepFailure, finish, run_grouped, run_streaming, views
 from .layout import Layout
 from .plan import Plan, compile_plan
-from .proof import prove
+from .proof import PROVED_UP_TO, prove
 from .reduction import Combine
 from .registry import find
 from .schedule import Schedule
 from .work import StreamWork, Work, Worker
 
-PROVED_UP_TO = 64  # ranks; a proof takes O(messages), and what holds up to here holds beyond
-
 # gloo never ends the wait for a send that was under way when its peer died. A message up to this size fits into the
-# socket's buffer, so the wait for it is short; an operation with a longer one runs on the worker, and the caller watches.
+# socket's buffer, so that wait is short; an operation with a longer one runs on the worker, and the caller watches.
 INLINE_BYTES = 1 << 16
 TICK = 0.25  # seconds between two looks at the peers while an operation lasts
 
@@ -90,7 +88,7 @@ class Communicator:
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
-        group = group if group is not None else dist.group.WORLD
+        group = _member_of(group)
         self._group = weakref.ref(group)  # weak: destroying the group must close its connections
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.backend = dist.get_backend(group)
@@ -226,7 +224,7 @@ class Communicator:
 
         while len(self._channels) < len(plan.channels) - 1:
             self._channels.append(Worker(f"collectives-{self.rank}-channel-{len(self._channels) + 1}"))
-        others = [self._channels[i - 1].submit(lambda i=i: channel(i)) for i in range(1, len(plan.channels))]
+        others = [self._channels[i - 1].submit(partial(channel, i)) for i in range(1, len(plan.channels))]
         channel(0)
         for other in others:
             other.result()
@@ -288,12 +286,17 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     Raises:
         ValueError: no process group yet, or this process is not a member of it.
     """
-    if not dist.is_initialized():
-        raise ValueError("group=None: torch.distributed has no default group yet; call init_process_group first")
-    group = group if group is not None else dist.group.WORLD
-    if group is dist.GroupMember.NON_GROUP_MEMBER or dist.get_rank(group) < 0:
-        raise ValueError(f"group={group!r}: rank {dist.get_rank()} is not a member; call it on its members only")
+    group = _member_of(group)
     found = _communicators.get(group)
     if found is None:
         found = _communicators[group] = Communicator(group)
     return found
+
+
+def _member_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
+    if not dist.is_initialized():
+        raise ValueError("group=None: torch.distributed has no default group yet; call init_process_group first")
+    group = group if group is not None else dist.group.WORLD
+    if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
+        raise ValueError(f"group={group!r}: rank {dist.get_rank()} is not a member; call it on its members only")
+    return group

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 Start = Literal["fork", "spawn"]
 
 # Threads start their ranks one after the other: a fork copies the locks that other threads hold at that moment, and a
-# store holds that of the name resolver while it is made. Reentrant, because the forked rank is its holder too.
+# store holds that of the name resolver while ranks connect (also, for an instant, when they leave: so one thread is
+# best). Reentrant, because the forked rank is its holder too.
 _STARTING = threading.RLock()
 
 
@@ -71,10 +72,11 @@ class RankTimeout(TimeoutError):
 
 
 class Crew:
-    """One process a rank, and the lines to them; with a ``task`` for each, or to be told what to do.
+    """One process a rank, all in the group, and the lines to them; with a ``task`` to do once, or for many (``work``).
 
     Raises:
         ValueError: a number of ranks or a way to start that makes no sense.
+        RankFailed, RankTimeout: the group could not be made.
     """
 
     def __init__(self, orders: Orders, start: Start | None, task: Task | None) -> None:
@@ -96,22 +98,24 @@ class Crew:
         self._store: Store | None = None
         # for the pool that nobody closes: before multiprocessing waits, at exit, for ranks that wait for us
         self._finalize = Finalize(self, _end, (self.processes, self.lines, 0.0), exitpriority=100)
-        packed = dumps(task) if task is not None and start == "spawn" else task
+        # a forked rank has the task already and needs but a word to begin
+        self._first = dumps(task) if start == "spawn" else b"begin"
         try:
             with _STARTING:
                 for rank in range(orders.ranks):
-                    self._start(rank, start, packed)
+                    self._start(rank, start, task if start == "fork" else None)
                 listener = socket.create_server(("127.0.0.1", 0))  # torch's own would listen to the whole network
                 port = listener.getsockname()[1]
                 self._store = dist.TCPStore(  # type: ignore[attr-defined]
                     "127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.detach()
                 )
-            self._tell(str(port).encode())
+                self._tell(str(port).encode())
+                self._gather()
         except BaseException:
             self.end(0)
             raise
 
-    def _start(self, rank: int, start: Start, task: Task | bytes | None) -> None:
+    def _start(self, rank: int, start: Start, task: Task | None) -> None:
         # the fork context has the same methods; only its class is missing on Windows
         context = cast(SpawnContext, multiprocessing.get_context(start))
         line, its_line = context.Pipe()
@@ -136,6 +140,7 @@ class Crew:
 
     def finish(self) -> list[Any]:
         """The results of ranks that were made with a task; returns when all have left."""
+        self._tell(self._first)
         results = self._gather()
         self._tell(b"")
         for process in self.processes:
@@ -156,7 +161,8 @@ class Crew:
             for connection in (*self.lines, *self.stacks):
                 connection.close()
             for process in self.processes:
-                process.close()
+                with contextlib.suppress(ValueError):  # its end was noticed by another thread that started ranks
+                    process.close()
             self._store = None
 
     def _tell(self, message: bytes) -> None:

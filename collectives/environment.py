@@ -33,7 +33,7 @@ def describe(settings: Settings, backend: str) -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.platform(),
         "backend": backend,
-        "nccl": ".".join(map(str, torch.cuda.nccl.version())) if backend == "nccl" else None,  # type: ignore[no-untyped-call]
+        "nccl": ".".join(map(str, torch.cuda.nccl.version())) if backend == "nccl" else None,
         "devices": dict(Counter(device for _, device, *_ in everyone)),
         "hosts": dict(hosts),
         "ranks": len(everyone),

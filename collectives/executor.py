@@ -1,8 +1,8 @@
 """Run a compiled plan: the one place where tensors move.
 
 Two ways, one plan. ``run_streaming`` (gloo) posts single sends and receives and waits for each, a thread a channel, so
-that channels advance by themselves. ``run_grouped`` (NCCL) makes one batch of a step and lets streams do the waiting: the
-host never does.
+that channels advance by themselves. ``run_grouped`` (NCCL) makes one batch of a step and lets streams do the waiting:
+the host never does.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFai
     A word in the store tells the others who failed first and why; closing this rank's connections makes whoever waits
     for it raise within moments instead of at its timeout.
     """
-    what = f"at step {stop.step} of {call} it waited {stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {_cause(stop)}"
+    what = (
+        f"at step {stop.step} of {call} it waited {stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {_cause(stop)}"
+    )
     closed = [peer for peer in closed_peers(communicator) if peer != stop.peer]
     word = json.dumps({"rank": communicator.rank, "what": what, "call": call})
     first: Any = _patiently(lambda: _leave_word(_get_process_group_store(communicator.group), word))
@@ -55,7 +57,7 @@ def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFai
     )
 
 
-def _leave_word(store: dist.Store, word: str) -> Any:
+def _leave_word(store: Any, word: str) -> Any:
     """The first word that any rank left; ``word`` itself if there was none."""
     store.compare_set(_KEY, "", word)
     return json.loads(store.get(_KEY))

@@ -36,7 +36,9 @@ def complaints() -> list[str]:
     for name in PACKAGES:
         others = sorted(set(owners.get(name, [])) - {DISTRIBUTION})
         if others:
-            said.append(f"package {name} is also installed by {', '.join(others)}: use a virtual environment of its own")
+            said.append(
+                f"package {name} is also installed by {', '.join(others)}: use a virtual environment of its own"
+            )
     return said
 
 

@@ -41,7 +41,7 @@ def run(
     """Run ``function(*args, **kwargs)`` on ``ranks`` processes that form a group; the results in rank order.
 
     Inside, the default process group is ready (``dist.get_rank()`` tells who one is), the environment is that of
-    torchrun, and torch has one thread. Tensors come back on the CPU.
+    torchrun, and torch has one thread. Tensors come back on the CPU. Fork from one thread of yours at a time.
 
     Args:
         start: ``fork`` (0.1 s; anything can be run) is the default on Linux unless CUDA or a process group is in use
@@ -56,7 +56,7 @@ def run(
         RankTimeout: a TimeoutError that names the ranks that had not ended.
         ValueError: a number of ranks or a way to start that makes no sense.
     """
-    orders = Orders(ranks, backend, timeout, grace, batch, prepare, os.getpid())
+    orders = Orders(ranks, backend, timeout, grace, batch, prepare, os.getpid(), once=True)
     crew = Crew(orders, start, (function, args, kwargs))
     try:
         return cast("list[T]", crew.finish())
@@ -89,7 +89,8 @@ class Pool:
     ) -> None:
         self.broken = self._closed = False
         self._grace = grace
-        self._crew = Crew(Orders(ranks, backend, timeout, grace, batch, prepare, os.getpid()), start, None)
+        orders = Orders(ranks, backend, timeout, grace, batch, prepare, os.getpid(), once=False)
+        self._crew = Crew(orders, start, None)
         self.pids: list[int] = self.run(os.getpid)
 
     def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> list[T]:

@@ -98,7 +98,7 @@ def chunks_of(schedule: Schedule, size: int) -> int:
     count = schedule.chunk_count(size)
     if contract_of(schedule.collective).blocks and count % size:
         raise ValueError(
-            f"chunks={count} of {schedule} is not a multiple of {size} ranks: {schedule.collective} has one block a rank"
+            f"chunks={count} of {schedule} is no multiple of {size} ranks: {schedule.collective} has one block a rank"
         )
     return count
 

@@ -7,9 +7,9 @@ As in ``reducing``, every function takes
 - ``timeout``: seconds for the whole operation (default: the group's own);
 
 and raises ``ValueError`` before anything is sent (a wrong argument), ``MismatchError`` (``check`` found that ranks
-disagree) or ``CollectiveError`` (a peer died or stalled; the group is broken afterwards). ``group`` may be any group that
-this rank is a member of; ``src`` and ``dst`` are global ranks, ``group_src`` and ``group_dst`` ranks of the group. With
-``async_op=True`` the operation runs in the background and a handle comes back, whose ``wait()`` raises what went wrong.
+disagree) or ``CollectiveError`` (a peer died or stalled; the group is broken afterwards). ``group`` may be any group
+that this rank is a member of; ``src`` and ``dst`` are global ranks, ``group_src`` and ``group_dst`` ranks of the group.
+With ``async_op=True`` the operation runs in the background, and ``wait()`` of its handle raises what went wrong.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 
 PERIOD = 8191
-BLOCK = 1 << 18  # elements filled or compared at a time
+BLOCK = 1 << 16  # elements filled or compared at a time
 LIMIT = 126
 
 _COMBINE: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
@@ -36,7 +36,7 @@ class Pattern:
     Args:
         redop: ``none`` for collectives that only move.
 
-    Memory beside the tensors that are filled and compared: at most ``4 * BLOCK * itemsize + 64 * PERIOD`` bytes,
+    Memory beside the tensors that are filled and compared: at most ``5 * BLOCK * itemsize + 128 * PERIOD`` bytes,
     whatever their size.
     """
 

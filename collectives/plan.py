@@ -132,7 +132,7 @@ class _Channel:
 
     def block(self, place: Place) -> tuple[int, int, int]:
         """Block, chunk within it, and chunks of a block."""
-        space, index = place
+        index = place[1]
         if not self.contract.blocks:
             return 0, index % self.chunks, self.chunks
         mine = self.chunks // self.size
@@ -376,14 +376,14 @@ def _rank(operand: tuple[int, Region, int]) -> tuple[int, int]:
 
 def _joined(regions: Sequence[Region | None]) -> Region | None:
     """The one region that the given ones make, if each starts where the one before ends; empty ones do not matter."""
-    if any(region is None for region in regions):
+    known = [region for region in regions if region is not None]
+    if len(known) < len(regions):
         return None
-    filled = [region for region in regions if region is not None and region.length] or list(regions[:1])
-    first = filled[0]
-    assert first is not None
-    end = first.offset
+    filled = [region for region in known if region.length] or known[:1]
+    tensor, offset, _ = filled[0]
+    end = offset
     for region in filled:
-        if region is None or region.tensor != first.tensor or region.offset != end:
+        if region.tensor != tensor or region.offset != end:
             return None
         end += region.length
-    return Region(first.tensor, first.offset, end - first.offset)
+    return Region(tensor, offset, end - offset)

@@ -18,6 +18,9 @@ from .schedule import Chunk, Operation, Schedule, Send
 from .waits import Wait, find_cycle, in_words
 
 
+PROVED_UP_TO = 64  # ranks, before a schedule runs; a proof takes O(messages), and what holds up to here holds beyond
+
+
 @dataclass(frozen=True)
 class Proof:
     """What a correct schedule costs.
@@ -91,9 +94,7 @@ class _Run:
         self.contract: Contract = CONTRACTS[schedule.collective]
         self.size, self.chunks = size, chunks
         self.steps = [unroll(schedule, rank, size, channel) for rank in range(size)]
-        self.held: list[dict[Place, Content]] = [
-            dict(self.contract.starts(rank, size, chunks)) for rank in range(size)
-        ]
+        self.held: list[dict[Place, Content]] = [dict(self.contract.starts(rank, size, chunks)) for rank in range(size)]
         self.at = [0] * size
         self.finished = [0] * size  # the round in which the rank's last step ended
         self.arrived: list[dict[int, list[Content]]] = [{} for _ in range(size)]  # by source, for the current step

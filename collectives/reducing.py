@@ -7,9 +7,9 @@ Every function takes
 - ``timeout``: seconds for the whole operation (default: the group's own);
 
 and raises ``ValueError`` before anything is sent (a wrong argument), ``MismatchError`` (``check`` found that ranks
-disagree) or ``CollectiveError`` (a peer died or stalled; the group is broken afterwards). ``group`` may be any group that
-this rank is a member of; ``src`` and ``dst`` are global ranks, ``group_src`` and ``group_dst`` ranks of the group. With
-``async_op=True`` the operation runs in the background and a handle comes back, whose ``wait()`` raises what went wrong.
+disagree) or ``CollectiveError`` (a peer died or stalled; the group is broken afterwards). ``group`` may be any group
+that this rank is a member of; ``src`` and ``dst`` are global ranks, ``group_src`` and ``group_dst`` ranks of the group.
+With ``async_op=True`` the operation runs in the background, and ``wait()`` of its handle raises what went wrong.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def reduce_scatter_tensor(
     accumulate: torch.dtype | None = None,
     timeout: float | None = None,
 ) -> Handle:
-    """Combine ``input`` (n blocks of ``output``'s size) over all ranks; rank r gets block r. ``input`` stays as it is."""
+    """Combine ``input`` (n blocks of ``output``'s size) over all ranks; rank r gets block r, ``input`` stays as is."""
     comm = communicator(group)
     check_tensors(comm, output=output, input=input)
     length = output.numel()
@@ -127,9 +127,7 @@ def reduce_scatter_tensor(
             f"input has {input.numel()} elements, but {comm.size} ranks get {length} each: give it {length * comm.size}"
         )
     lengths = (length,) * comm.size
-    return _reduce_scatter(
-        comm, output, [input], lengths, None, op, accumulate, algorithm, async_op, timeout, check
-    )
+    return _reduce_scatter(comm, output, [input], lengths, None, op, accumulate, algorithm, async_op, timeout, check)
 
 
 def reduce_scatter(
@@ -153,9 +151,7 @@ def reduce_scatter(
             f"output has {output.numel()} elements, but input_list[{comm.rank}], which it gets, {lengths[comm.rank]}: "
             "make them equal"
         )
-    return _reduce_scatter(
-        comm, output, input_list, lengths, 0, op, accumulate, algorithm, async_op, timeout, check
-    )
+    return _reduce_scatter(comm, output, input_list, lengths, 0, op, accumulate, algorithm, async_op, timeout, check)
 
 
 def _reduce_scatter(

@@ -136,7 +136,8 @@ def _load(path: Path) -> Any:
         raise ValueError(f"algorithm file {str(path)!r} does not exist")
     name = f"_schedule_{path.stem}_{abs(hash(path.resolve())):x}"
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -84,6 +84,11 @@ def _accepts(function: Callable[..., Any], option: str) -> bool:
     return any(p.name == option or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
+def _tuples(steps: Iterable[Step | Operation]) -> Iterator[Step]:
+    for step in steps:
+        yield (step,) if isinstance(step, (Send, Recv, Reduce)) else tuple(step)
+
+
 def _per_rank(size: int) -> int:
     return size
 
@@ -148,14 +153,13 @@ class Schedule:
         options = dict(self.options)
         if _accepts(program, "chunks"):
             options["chunks"] = self.chunk_count(size)
-        for step in program(rank, size, **options):
-            yield (step,) if isinstance(step, (Send, Recv, Reduce)) else tuple(step)
+        yield from _tuples(program(rank, size, **options))
 
-    def __call__(self, rank: int, size: int, **options: Any) -> Iterable[Step | Operation]:
+    def __call__(self, rank: int, size: int, **options: Any) -> Iterator[Step]:
         """The program itself, so that a registered schedule reads like the function it decorates."""
         if self.channels > 1:
             raise ValueError(f"{self} has {self.channels} channels: call steps(rank, size, channel) of one of them")
-        return self.programs[0](rank, size, **{**self.options, **options})
+        return _tuples(self.programs[0](rank, size, **{**self.options, **options}))
 
     def with_options(self, **options: Any) -> Schedule:
         """A copy with other options; ``chunks`` sets the number of chunks, ``channels`` splits every channel.
@@ -174,7 +178,9 @@ class Schedule:
             raise ValueError(f"chunks={chunks} of {self}: its number of chunks is fixed; leave the option away")
         for option in options:
             if not any(_accepts(program, option) for program in self.programs):
-                raise ValueError(f"{self} has no option {option!r}: it takes {', '.join(self.option_names()) or 'none'}")
+                raise ValueError(
+                    f"{self} has no option {option!r}: it takes {', '.join(self.option_names()) or 'none'}"
+                )
         changed = Schedule(
             self.collective, self.programs * factor, chunks, self.name, self.symmetric, **{**self.options, **options}
         )

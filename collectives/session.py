@@ -177,8 +177,8 @@ class Session:
     def gather_spans(self) -> None:
         """All ranks' spans, on rank 0 and on its clock."""
         offsets, spread = clock_offsets()
-        one_host = len(self.outcome.environment["hosts"]) == 1
-        self.outcome.environment["clock"] = "common" if one_host else f"aligned at barriers, to {spread * 1e6:.0f} us"
+        common = not any(offsets)
+        self.outcome.environment["clock"] = "common" if common else f"aligned at barriers, to {spread * 1e6:.0f} us"
         everyone: list[Any] | None = [None] * self.ranks if self.rank == 0 else None
         mine = [span.moved(offsets[self.rank]) for span in self.outcome.spans]
         dist.gather_object((mine, socket.gethostname()), everyone)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .contract import contract_of
-from .proof import prove
+from .proof import PROVED_UP_TO, prove
 from .registry import algorithms, find
 
-MOST_RANKS_PROVED = 64  # as for the communicator
+
 MOST_SIZES = 10_000
 
 # name on the command line and in the table (nccl-tests') → torch's name, bytes
@@ -217,7 +217,7 @@ def choose_algorithms(collective: str, text: str | None, ranks: int) -> tuple[li
         try:
             if name != "auto":
                 schedule = find(collective, name)
-                if ranks <= MOST_RANKS_PROVED:
+                if ranks <= PROVED_UP_TO:
                     prove(schedule, ranks)
         except ValueError as error:
             if name in asked:

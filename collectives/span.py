@@ -100,7 +100,7 @@ class _Threads:
         """The thread for a slice; slices come in order of their start."""
         lanes = self.busy_until[rank, stream]
         free = next((i for i, until in enumerate(lanes) if until <= start), len(lanes))
-        lanes[free:free + 1] = [end]
+        lanes[free : free + 1] = [end]
         return self.numbers.setdefault((rank, stream, free), len(self.numbers) + 1)
 
     def events(self, names: Mapping[int, str]) -> list[Event]:

@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -74,9 +75,7 @@ class TracingWire:
     def recv(self, tensors: list[torch.Tensor], peer: int, tag: int) -> TracedWork:
         return self._traced("recv", "receive from", f"{peer}->{self._tape.rank}", tensors, peer, tag)
 
-    def _traced(
-        self, verb: str, words: str, link: str, tensors: list[torch.Tensor], peer: int, tag: int
-    ) -> TracedWork:
+    def _traced(self, verb: str, words: str, link: str, tensors: list[torch.Tensor], peer: int, tag: int) -> TracedWork:
         tape, channel = self._tape, _channel()
         stream, nbytes = f"{verb} {channel}", sum(tensor.nbytes for tensor in tensors)
         message, start = tape.message(link, channel), time.monotonic()
@@ -118,7 +117,7 @@ class _DeviceTimes:
 
 
 def _event() -> torch.cuda.Event:
-    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    return torch.cuda.Event(enable_timing=True)
 
 
 def _channel() -> int:
@@ -173,7 +172,7 @@ def _traced_combine(combine: Combine, tape: Tape, device: _DeviceTimes | None) -
 def clock_offsets() -> tuple[list[float], float]:
     """What to add to every rank's ``time.monotonic()`` so that all are on rank 0's clock, and how sure that is.
 
-    On one host the clock is common. Another host's is compared at the ends of some barriers, seen by its first rank;
+    On one machine the clock is common. Another's is compared at the ends of some barriers, as its first rank saw them;
     the second value is the largest spread (in seconds) of what they said. A collective operation.
     """
     mine: list[float] = []
@@ -183,13 +182,22 @@ def clock_offsets() -> tuple[list[float], float]:
             torch.cuda.synchronize()
         mine.append(time.monotonic())
     everyone: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, (socket.gethostname(), mine))
+    dist.all_gather_object(everyone, (_machine(), mine))
     first: dict[str, list[float]] = {}
-    for host, moments in everyone:
-        first.setdefault(host, moments)
-    reference = everyone[0][1]
+    for machine, moments in everyone:
+        first.setdefault(machine, moments)
     apart = {
-        host: [theirs - its for theirs, its in zip(reference, moments, strict=True)] for host, moments in first.items()
+        machine: [zero - its for zero, its in zip(everyone[0][1], moments, strict=True)]
+        for machine, moments in first.items()
     }
     spread = max(max(differences) - min(differences) for differences in apart.values())
-    return [median(apart[host]) for host, _ in everyone], spread
+    return [median(apart[machine]) for machine, _ in everyone], spread
+
+
+def _machine() -> str:
+    """Whose monotonic clock this is: names of hosts may be the same, as in containers."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()} {boot}"

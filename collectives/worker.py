@@ -28,7 +28,7 @@ Task = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Orders:
-    """What every rank of one start is told; ``parent`` is the process that it must not outlive."""
+    """What every rank of one start is told. parent: the process not to outlive. once: leave after the first task."""
 
     ranks: int
     backend: str
@@ -37,6 +37,7 @@ class Orders:
     batch: bool
     prepare: Callable[[], object] | None
     parent: int
+    once: bool
 
 
 @dataclass(frozen=True)
@@ -68,34 +69,31 @@ def live(
     orders: Orders,
     line: Connection,
     stacks: Connection,
-    task: Task | bytes | None,
+    task: Task | None,
     inherited: Sequence[Connection],
 ) -> None:
     """The whole life of a rank process.
 
     Args:
-        line: the parent's other end gives the store's port, then tasks (empty bytes: go), and takes the outcomes.
+        line: the parent's other end gives the store's port, then tasks (empty bytes: leave), and takes the outcomes.
         stacks: where to write the stack in a crash, or when told to terminate.
-        task: the one thing to do; None to ask for tasks until told to go.
+        task: what to do at the first word; None where the word is the task, pickled.
         inherited: the parent's ends that a fork has copied, to close.
     """
     for end in inherited:
         end.close()
     _die_with(orders.parent)
     _settle(orders, stacks)
-    try:
-        port = int(line.recv_bytes())
-    except (EOFError, OSError):
+    port = _next(line)
+    if not port:
         return  # the parent gave up before we began
-    done = _report(line, _join, rank, orders, port)
-    if task is not None:
-        done = done and _report(line, _perform, line, task)
-        # the others may still be busy with us: keep our end of their connections open until they are done too
-        if done:
+    done = _report(line, _join, rank, orders, int(port))
+    while done and (order := _next(line)):
+        done = _report(line, _perform, task or order)
+        if done and orders.once:
+            # the others may still be busy with us: keep the connections to them until they are done as well
             line.poll(orders.grace)
-    else:
-        while done and (order := _next(line)):
-            done = _report(line, _perform, line, order)
+            break
     if not done:
         sys.exit(1)  # at once, so that our sockets close and the others notice
     import torch.distributed as dist
@@ -127,6 +125,7 @@ def start_group(backend: str, rank: int, ranks: int, local: int, timeout: float,
 
 
 def _join(rank: int, orders: Orders, port: int) -> None:
+    """Set the process up and make the group."""
     # the names that torchrun uses, so that code written for torchrun finds its place
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": orders.ranks, "LOCAL_WORLD_SIZE": orders.ranks}
     os.environ |= {name: str(value) for name, value in place.items()}
@@ -142,21 +141,20 @@ def _join(rank: int, orders: Orders, port: int) -> None:
     start_group(orders.backend, rank, orders.ranks, rank, orders.timeout, store)
 
 
-def _perform(line: Connection, task: Task | bytes) -> None:
+def _perform(task: Task | bytes) -> Any:
     function, args, kwargs = pickle.loads(task) if isinstance(task, bytes) else task
     try:
-        value = function(*args, **kwargs)
+        return function(*args, **kwargs)
     except SystemExit as exit:
         if exit.code not in (None, 0):
             raise
-        value = None
-    line.send_bytes(dumps(Result(value)))
+        return None
 
 
-def _report(line: Connection, action: Callable[..., None], *args: Any) -> bool:
-    """Do it; if it raises, tell the parent. Whether it went well."""
+def _report(line: Connection, action: Callable[..., Any], *args: Any) -> bool:
+    """Do it, and tell the parent what came of it. Whether it went well."""
     try:
-        action(*args)
+        line.send_bytes(dumps(Result(action(*args))))
     except BaseException as error:
         failure = Failure.of(error, time.monotonic())
         with contextlib.suppress(OSError):  # a parent that has gone needs no report
@@ -166,6 +164,7 @@ def _report(line: Connection, action: Callable[..., None], *args: Any) -> bool:
 
 
 def _next(line: Connection) -> bytes:
+    """The parent's next word; empty when there will be none."""
     try:
         return line.recv_bytes()
     except (EOFError, OSError):

@@ -13,7 +13,9 @@ HELP = "list the algorithms: what each does, what it costs, which options it tak
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--collective", "--op", metavar="NAME", help="only this collective")
     parser.add_argument("--json", metavar="FILE", help="write the list")
-    parser.epilog = "n ranks, S bytes, k chunks, log2n = ceil(log2 n); alpha s a message, beta s a byte, gamma s a byte added"
+    parser.epilog = (
+        "n ranks, S bytes, k chunks, log2n = ceil(log2 n); alpha s a message, beta s a byte, gamma s a byte added"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -32,14 +34,20 @@ def main(args: argparse.Namespace) -> int:
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    rows = []
+    rows: list[dict[str, object]] = []
     for contract in wanted:
         print(f"\n{contract.name}" if rows else contract.name)
         for schedule in algorithms(contract.name):
             does, cost = about(schedule)
             options = schedule.option_names()
             rows.append(
-                {"algorithm": schedule.name, "collective": contract.name, "does": does, "cost": cost, "options": options}
+                {
+                    "algorithm": schedule.name,
+                    "collective": contract.name,
+                    "does": does,
+                    "cost": cost,
+                    "options": options,
+                }
             )
             print(f"  {schedule.name:<20} {cost}")
             print(f"  {'':<20} {does}" + (f" Options: {', '.join(options)}." if options else ""))

@@ -44,8 +44,8 @@ def main(args: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     rows: list[dict[str, Any]] = []
-    refused = None
-    print(f"{'algorithm':<24}{'collective':<16}{'ranks':>7}  {'steps':>7}  {'messages':>9}  sent by a rank (of the buffer)")
+    refused = ""
+    print(f"{'algorithm':<24}{'collective':<16}{'ranks':>7}  {'steps':>7}  {'messages':>9}  sent by a rank")
     for schedule in schedules:
         for size in sizes:
             row: dict[str, Any] = {"algorithm": str(schedule), "collective": schedule.collective, "ranks": size}
@@ -54,7 +54,7 @@ def main(args: argparse.Namespace) -> int:
             except ValueError as error:
                 rows.append({**row, "steps": None, "messages": None, "bytes_per_rank": None, "ok": False})
                 rows[-1]["reason"] = str(error)
-                refused = error, size
+                refused = f"wrong{f' ({error.kind})' if isinstance(error, ScheduleError) else ''}: {error}"
                 break
             rows.append({**row, "steps": proof.steps, "messages": proof.messages})
             rows[-1].update(bytes_per_rank=float(max(proof.sent.values())), ok=True, reason=None)
@@ -62,13 +62,11 @@ def main(args: argparse.Namespace) -> int:
             break
         steps, messages = proof.steps, proof.messages
         most = max(proof.sent.values())
-        print(f"{str(schedule):<24}{schedule.collective:<16}{args.ranks:>7}  {steps:>7}  {messages:>9}  {most}")
+        print(f"{schedule!s:<24}{schedule.collective:<16}{args.ranks:>7}  {steps:>7}  {messages:>9}  {most}")
     if args.json:
         write_text(args.json, json.dumps({"rows": rows}, indent=1) + "\n")
     if refused:
-        error, size = refused
-        kind = f" ({error.kind})" if isinstance(error, ScheduleError) else ""
-        print(f"{schedule} {schedule.collective} on {size} ranks is wrong{kind}: {error}")
+        print(f"{schedule} {schedule.collective} on {size} ranks is {refused}")
         return 1
     print(f"# {len(rows)} proofs, all right; steps, messages and shares are those of {sizes[-1]} ranks")
     return 0

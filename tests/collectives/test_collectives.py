@@ -52,7 +52,11 @@ def run_collective(collective, rank, size, length, algorithm, root=0, group=None
         outs = [torch.full((length + r,), -1.0) for r in range(size)]
         C.all_gather(outs, given(rank, length + rank, torch.float32), **how)
         uneven = [given(r, length + r, torch.float32) for r in range(size)]
-        return [("flat", out, torch.cat(ours)), ("input", mine, ours[rank]), ("list", torch.cat(outs), torch.cat(uneven))]
+        return [
+            ("flat", out, torch.cat(ours)),
+            ("input", mine, ours[rank]),
+            ("list", torch.cat(outs), torch.cat(uneven)),
+        ]
     if collective == "reduce_scatter":
         blocks = inputs(size, length * size)
         block, out = blocks[rank].clone(), torch.full((length,), -1.0, dtype=torch.float64)
@@ -112,7 +116,9 @@ def larger_worlds():
         check_on_rank(collective, "auto", [5], [0, 4])
 
 
-@pytest.mark.parametrize("algorithm", ["ring:channels=3", "double_tree:chunks=5", "double_tree:channels=2", "hierarchical:local=2"])
+@pytest.mark.parametrize(
+    "algorithm", ["ring:channels=3", "double_tree:chunks=5", "double_tree:channels=2", "hierarchical:local=2"]
+)
 def test_options(ranks, algorithm):
     ranks(4, check_on_rank, "all_reduce", algorithm, SIZES, [0])
 
@@ -138,7 +144,10 @@ def test_subgroups_and_roots_by_both_numberings(ranks, members):
 
 def subgroup(members):
     group = dist.new_group(members)
-    me, members = dist.get_rank(), dist.get_process_group_ranks(group) if group is not dist.GroupMember.NON_GROUP_MEMBER else []
+    me, members = (
+        dist.get_rank(),
+        dist.get_process_group_ranks(group) if group is not dist.GroupMember.NON_GROUP_MEMBER else [],
+    )
     if me not in members:
         with pytest.raises(ValueError, match="not a member"):
             C.all_reduce(torch.ones(3), group=group)
@@ -219,7 +228,7 @@ def average():
     C.reduce_scatter_tensor(out, torch.ones(2 * size) * size, dist.ReduceOp.AVG)
     assert out.tolist() == [size, size]
     kept = torch.tensor([1, 2])
-    with pytest.raises(ValueError, match="op=AVG of dtype torch.int64"):
+    with pytest.raises(ValueError, match=r"op=AVG of dtype torch\.int64"):
         C.all_reduce(kept, dist.ReduceOp.AVG)
     assert kept.tolist() == [1, 2]
 
@@ -417,7 +426,8 @@ def asynchronous():
     rank, size = dist.get_rank(), dist.get_world_size()
     tensors = [given(rank, 100 + i) for i in range(20)]
     works = [
-        C.all_reduce(x, async_op=True, algorithm=("ring", "direct", "double_tree")[i % 3]) for i, x in enumerate(tensors)
+        C.all_reduce(x, async_op=True, algorithm=("ring", "direct", "double_tree")[i % 3])
+        for i, x in enumerate(tensors)
     ]
     mine, theirs = torch.full((4,), float(rank)), torch.empty(4)
     own = [dist.isend(mine, (rank + 1) % size), dist.irecv(theirs, (rank - 1) % size)]  # the user's own, in between

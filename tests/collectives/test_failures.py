@@ -78,22 +78,19 @@ def test_check_names_those_that_disagree(ranks, what):
 def disagree(what):
     rank = dist.get_rank()
     odd = rank == 1
-    x = torch.ones(200 if odd and what == "shape" else 100, dtype=torch.int32 if odd and what == "dtype" else torch.float32)
+    x = torch.ones(
+        200 if odd and what == "shape" else 100, dtype=torch.int32 if odd and what == "dtype" else torch.float32
+    )
+    other = torch.empty(300)
+    calls = {
+        "reduction": lambda: C.all_reduce(x, dist.ReduceOp.MAX if odd else dist.ReduceOp.SUM, check=True),
+        "operation": lambda: (C.broadcast if odd else C.reduce)(x, 0, check=True),
+        "root": lambda: C.broadcast(x, 2 if odd else 0, check=True),
+        "algorithm": lambda: C.all_reduce(x, algorithm="direct" if odd else "ring", check=True),
+        "order": lambda: C.all_reduce(x, check=True) if odd else C.all_gather_into_tensor(other, x, check=True),
+    }
     with pytest.raises(C.MismatchError) as caught:
-        if what == "reduction":
-            C.all_reduce(x, dist.ReduceOp.MAX if odd else dist.ReduceOp.SUM, check=True)
-        elif what == "operation":
-            (C.broadcast if odd else C.reduce)(x, 0, check=True)
-        elif what == "root":
-            C.broadcast(x, 2 if odd else 0, check=True)
-        elif what == "algorithm":
-            C.all_reduce(x, algorithm="direct" if odd else "ring", check=True)
-        elif what == "order":
-            first, second = (C.all_reduce, C.all_gather_into_tensor) if odd else (C.all_gather_into_tensor, C.all_reduce)
-            for call in (first, second):
-                call(*([x] if call is C.all_reduce else [torch.empty(300), x]), check=True)
-        else:
-            C.all_reduce(x, check=True)
+        calls.get(what, lambda: C.all_reduce(x, check=True))()
     assert "ranks 0, 2: call" in str(caught.value)
     assert "rank 1: call" in str(caught.value)
     good = torch.ones(3)

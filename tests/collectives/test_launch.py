@@ -250,16 +250,6 @@ def test_arguments_are_checked_before_anything_starts():
         run(summed, 1, start="thread")
 
 
-def test_threads_may_start_ranks_at_the_same_time():
-    results: list[list[int]] = []
-    threads = [threading.Thread(target=lambda: results.append(run(me, 2, timeout=30))) for _ in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [[0, 1]] * 5
-
-
 def test_a_rank_does_not_fork_ranks():
     with pytest.raises(RankFailed, match="a rank cannot fork ranks"):
         run(forks, 1)

@@ -56,7 +56,9 @@ def test_missing_last_step():
 
 
 def test_missing_step_of_one_rank():
-    error = refused(lambda rank, size: list(all_gather(rank, size))[: -1 if rank == 2 else None], collective="all_gather")
+    error = refused(
+        lambda rank, size: list(all_gather(rank, size))[: -1 if rank == 2 else None], collective="all_gather"
+    )
     assert error.kind == "missing"
     assert "never" in str(error)
 
@@ -145,7 +147,10 @@ def test_races(step):
 
 
 def test_send_and_reduce_of_one_chunk_in_one_step_is_no_race():
-    assert prove(Schedule("all_reduce", lambda r, n: [(Send(0, to=1 - r), Reduce(0, source=1 - r))], chunks=1), 2).steps == 1
+    assert (
+        prove(Schedule("all_reduce", lambda r, n: [(Send(0, to=1 - r), Reduce(0, source=1 - r))], chunks=1), 2).steps
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -206,10 +211,19 @@ def test_scratch_and_local_copies():
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_place_gives_any_root(size):
-    chain = Schedule("broadcast", lambda r, n: [(Send(0, to=d),) for d in range(1, n)] if r == 0 else [(Recv(0, source=0),)], 1)
+    chain = Schedule(
+        "broadcast", lambda r, n: [(Send(0, to=d),) for d in range(1, n)] if r == 0 else [(Recv(0, source=0),)], 1
+    )
     for root in range(size):
         moved = rooted(chain, root, size)
-        sent = prove(Schedule("broadcast", lambda r, n, m=moved, root=root: place(m.steps((r + root) % n, n), [(i - root) % n for i in range(n)]), 1), size).sent
+        sent = prove(
+            Schedule(
+                "broadcast",
+                lambda r, n, m=moved, root=root: place(m.steps((r + root) % n, n), [(i - root) % n for i in range(n)]),
+                1,
+            ),
+            size,
+        ).sent
         assert sent == prove(chain, size).sent
 
 
@@ -250,4 +264,7 @@ def test_chunks_must_suit_the_ranks():
 
 
 def test_barrier_may_hear_twice():
-    assert prove(Schedule("barrier", lambda r, n: [(Send(0, to=1 - r), Reduce(0, source=1 - r))] * 2, chunks=1), 2).steps == 2
+    assert (
+        prove(Schedule("barrier", lambda r, n: [(Send(0, to=1 - r), Reduce(0, source=1 - r))] * 2, chunks=1), 2).steps
+        == 2
+    )
