@@ -19,22 +19,23 @@ if TYPE_CHECKING:
 
     from .communicator import Communicator
 
-# What is worth comparing, the plainest first (it wins a tie). The rest can be asked for by name.
+# What is worth comparing; of those that cost the same the first wins. The rest can be asked for by name.
 CANDIDATES: dict[str, tuple[str, ...]] = {
-    "all_reduce": ("ring", "recursive_doubling", "halving_doubling", "direct"),
+    "all_reduce": ("ring:channels=2", "ring", "recursive_doubling", "halving_doubling", "direct"),
     "reduce": ("binomial", "chain:chunks=4", "chain:chunks=16"),
     "broadcast": ("binomial", "chain:chunks=4", "chain:chunks=16"),
     "all_gather": ("ring", "direct", "bruck"),
-    "reduce_scatter": ("ring", "direct"),
+    "reduce_scatter": ("ring:channels=2", "ring", "halving_doubling", "direct"),
     "gather": ("direct", "binomial"),
     "scatter": ("direct", "binomial"),
     "all_to_all": ("direct", "bruck"),
     "barrier": ("dissemination",),
 }
 LARGEST_WALK = 1 << 16  # messages; a candidate with more is not walked but left out
+TIE = 0.03  # the model is no better than this
 
-# Measured with `python -m collectives bench` (see BENCHMARKS.md); the last place of each is noise.
-LOOPBACK = Machine(alpha=20e-6, beta=1 / 3.2e9, gamma=1 / 8e9, base=10e-6, overhead=25e-6)
+# From `python -m collectives bench` on two cores (see BENCHMARKS.md); good to a few tens of percent.
+LOOPBACK = Machine(alpha=22e-6, beta=0.40e-9, gamma=0.12e-9, base=36e-6, overhead=55e-6)
 GPU = Machine(alpha=8e-6, beta=1 / 200e9, gamma=1 / 1.2e12, base=10e-6, overhead=6e-6)
 
 
@@ -55,7 +56,7 @@ def _cheapest(collective: str, magnitude: int, size: int, machine: Machine) -> s
     walkable = [name for name in candidates if find(collective, name).symmetric or size * size <= LARGEST_WALK]
     candidates = tuple(walkable) or candidates[:1]
     seconds = {name: predict(find(collective, name), size, nbytes, machine) for name in candidates}
-    return min(candidates, key=lambda name: seconds[name])
+    return next(name for name in candidates if seconds[name] <= (1 + TIE) * min(seconds.values()))
 
 
 def pick(collective: str, nbytes: int, size: int, machine: Machine) -> str:
@@ -66,25 +67,24 @@ def pick(collective: str, nbytes: int, size: int, machine: Machine) -> str:
 class Picker:
     """One group's picks; asks rank 0 for its machine at the first."""
 
-    def __init__(self, communicator: Communicator) -> None:
-        self._communicator = communicator
+    def __init__(self) -> None:
         self._machine: Machine | None = None
 
-    def machine(self, timeout: float) -> Machine:
+    def machine(self, communicator: Communicator, timeout: float) -> Machine:
         """The machine that the ranks agreed on; the first call is a collective operation of at most ``timeout`` s."""
         if self._machine is None:
             from .agreement import broadcast_numbers
 
-            c = self._communicator
-            local = int(os.environ.get("LOCAL_WORLD_SIZE", c.size))
-            m = machine_here(c.backend, local, c.size)
+            local = int(os.environ.get("LOCAL_WORLD_SIZE", communicator.size))
+            m = machine_here(communicator.backend, local, communicator.size)
             numbers = [m.alpha, m.beta, m.gamma, m.base, m.overhead, float(m.cores)]
-            alpha, beta, gamma, base, overhead, cores = broadcast_numbers(c, numbers, time.monotonic() + timeout)
+            agreed = broadcast_numbers(communicator, numbers, time.monotonic() + timeout)
+            alpha, beta, gamma, base, overhead, cores = agreed
             self._machine = Machine(alpha, beta, gamma, base, overhead, int(cores))
         return self._machine
 
-    def pick(self, collective: str, nbytes: int, timeout: float) -> str:
-        return pick(collective, nbytes, self._communicator.size, self.machine(timeout))
+    def pick(self, communicator: Communicator, collective: str, nbytes: int, timeout: float) -> str:
+        return pick(collective, nbytes, communicator.size, self.machine(communicator, timeout))
 
 
 def choose(collective: str, nbytes: int, group: dist.ProcessGroup | None = None) -> str:
@@ -102,4 +102,4 @@ def choose(collective: str, nbytes: int, group: dist.ProcessGroup | None = None)
     if nbytes < 0:
         raise ValueError(f"nbytes={nbytes}: a buffer has at least 0 bytes")
     c = communicator(group)
-    return c.picker.pick(collective, nbytes, c.timeout)
+    return c.picker.pick(c, collective, nbytes, c.timeout)

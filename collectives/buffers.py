@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 
 import torch
@@ -35,13 +34,14 @@ class Buffers:
         Raises:
             ValueError: a tensor to write whose elements share memory (as ``expand`` makes them).
         """
-        tensor = tensor.detach()
-        if writes and any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
-            raise ValueError(f"a tensor of shape {tuple(tensor.shape)} is expanded, so it cannot be written: clone it")
+        if tensor.requires_grad:
+            tensor = tensor.detach()
         dtype = self.accumulate or tensor.dtype
         if dtype == tensor.dtype and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
-            self.tensors.append(tensor.view(-1))
+            self.tensors.append(tensor if tensor.dim() == 1 else tensor.view(-1))
             return len(self.tensors) - 1
+        if writes and any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+            raise ValueError(f"a tensor of shape {tuple(tensor.shape)} is expanded, so it cannot be written: clone it")
         work = torch.empty(tensor.numel(), dtype=dtype, device=tensor.device)
         if reads:
             work.view(tensor.shape).copy_(tensor)
@@ -55,7 +55,7 @@ class Buffers:
         communicator: Communicator,
         collective: str,
         layout: Layout,
-        text: str,
+        describe: Callable[[], str],
         *,
         algorithm: str | Schedule,
         async_op: bool,
@@ -69,7 +69,7 @@ class Buffers:
 
         Args:
             layout: where the blocks lie in the tensors, by number.
-            text: the call in words, the same on all ranks.
+            describe: says the call in words, the same on all ranks.
             divide: numbers of the tensors to divide by the number of ranks in the end (an average).
         """
 
@@ -80,8 +80,6 @@ class Buffers:
                 tensor.copy_(work.view(tensor.shape))
 
         nbytes = sum(layout.lengths) * self.tensors[0].element_size()
-        if check is None:
-            check = os.environ.get("COLLECTIVES_CHECK", "0") not in ("", "0")
         last: Callable[[], None] | None = after if divide or self._back else None
-        call = Call(collective, algorithm, layout, self.tensors, nbytes, text, root, combine, last)
+        call = Call(collective, algorithm, layout, self.tensors, nbytes, describe, root, combine, last)
         return communicator.run(call, async_op, timeout, check)

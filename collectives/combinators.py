@@ -61,8 +61,9 @@ def rooted(schedule: Schedule, root: int, size: int) -> Schedule:
     def moved(channel: int) -> Program:
         return lambda rank, size: place(schedule.steps((rank - root) % size, size, channel), ranks, chunks)
 
+    programs = {program: moved(schedule.programs.index(program)) for program in schedule.programs}  # same stays same
     return Schedule(
-        schedule.collective, [moved(i) for i in range(schedule.channels)], count, f"{schedule}", schedule.symmetric
+        schedule.collective, [programs[p] for p in schedule.programs], count, f"{schedule}", schedule.symmetric
     )
 
 

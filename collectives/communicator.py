@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
 import time
 import weakref
 import zlib
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import lru_cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -21,27 +21,28 @@ from . import agreement, failure
 from .auto import Picker
 from .combinators import rooted
 from .errors import CollectiveError
-from .executor import OURS, PointToPoint, Progress, StepFailure, finish, run_grouped, run_streaming, views
-from .layout import Layout
+from .executor import PointToPoint, Progress, StepFailure, Stream, Tracer, finish, run_grouped, run_streaming
+from .layout import SCRATCH, Layout
 from .plan import Plan, compile_plan
 from .proof import PROVED_UP_TO, prove
 from .reduction import Combine
 from .registry import find
 from .schedule import Schedule
-from .work import StreamWork, Work, Worker
+from .work import Outcome, StreamWork, Work, Worker
 
 # gloo never ends the wait for a send that was under way when its peer died. A message up to this size fits into the
 # socket's buffer, so that wait is short; an operation with a longer one runs on the worker, and the caller watches.
 INLINE_BYTES = 1 << 16
+AHEAD_BYTES = 1 << 19  # chunks up to this size are received a step ahead; the second buffer of larger ones costs cache
 TICK = 0.25  # seconds between two looks at the peers while an operation lasts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
     """One call of a collective, checked and ready to run.
 
     tensors: the caller's, flat and contiguous, numbered as ``layout`` numbers them; after: runs when all is done.
-    text: what the ranks must agree on, in words; nbytes: the whole buffer.
+    describe: says in words what the ranks must agree on; nbytes: the whole buffer.
     """
 
     collective: str
@@ -49,31 +50,47 @@ class Call:
     layout: Layout
     tensors: Sequence[torch.Tensor]
     nbytes: int
-    text: str
+    describe: Callable[[], str]
     root: int = 0
     combine: Combine | None = None
     after: Callable[[], None] | None = None
 
 
+@dataclass(slots=True)
+class Prepared:
+    """What calls of one kind share.
+
+    algorithm: the schedule's name; plan: this rank's part; seeds: a hash of the kind for each channel's tags; views: the
+    plan's regions, as far as they lie in ``scratch``.
+    """
+
+    algorithm: str
+    plan: Plan
+    seeds: list[int]
+    scratch: torch.Tensor | None = None
+    views: list[torch.Tensor] = field(default_factory=list)
+
+    def regions(self, tensors: Sequence[torch.Tensor], scratch: torch.Tensor) -> list[torch.Tensor]:
+        """The plan's regions as flat views of the caller's tensors (each contiguous and flat) and of scratch."""
+        if self.scratch is not scratch:
+            self.scratch = scratch
+            self.views = [
+                scratch.narrow(0, r.offset, r.length) if r.tensor == SCRATCH else scratch for r in self.plan.regions
+            ]
+        regions = self.views.copy()
+        for number, (tensor, offset, length) in self.plan.own:
+            whole = tensors[tensor]
+            regions[number] = whole if whole.numel() == length else whole.narrow(0, offset, length)
+        return regions
+
+
+@dataclass(slots=True)
 class Running:
     """The streaming operation under way, and where each of its channels is."""
 
-    def __init__(self, call: Call, algorithm: str, channels: int) -> None:
-        self.call, self.algorithm = call, algorithm
-        self.channels = [Progress(time.monotonic()) for _ in range(channels)]
-        self._first = threading.Lock()
-
-    def stop(self, communicator: Communicator, stop: StepFailure) -> None:
-        """A channel has failed: break the communicator, once, and let the other ranks know."""
-        with self._first:
-            if communicator.broken is None:
-                communicator.broken = failure.give_up(communicator, self.call.text, self.algorithm, stop)
-
-    def fail(self, communicator: Communicator, dead: list[int]) -> None:
-        """The watcher found peers whose connection is closed: say what waits for one of them."""
-        waiting = [progress for progress in self.channels if progress.peer in dead] or self.channels
-        cause = RuntimeError(f"Connection closed by peer (rank {', '.join(map(str, dead))})")
-        self.stop(communicator, StepFailure(waiting[0], cause))
+    call: Call
+    algorithm: str
+    channels: list[Progress]
 
 
 class Communicator:
@@ -94,19 +111,22 @@ class Communicator:
         self.backend = dist.get_backend(group)
         self.timeout = _default_timeout(group)
         self.streaming = self.backend != "nccl"
-        self.wire: PointToPoint | None = None  # send and receive on this instead of the group (a tracer, say)
+        self.tracer: Tracer | None = None
+        self._wire: PointToPoint = _backend_of(group) or weakref.proxy(group)
         self.broken: CollectiveError | None = None
-        self.picker = Picker(self)
-        self._lock = threading.RLock()
+        self.picker = Picker()
+        self.check = os.environ.get("COLLECTIVES_CHECK", "0") not in ("", "0")
+        self._lock, self._failing = threading.RLock(), threading.Lock()
         self._issued = 0
         self._running: Running | None = None
-        self._scratch: dict[tuple[torch.device, int], torch.Tensor] = {}
+        self._scratch: dict[tuple[torch.device, torch.dtype], torch.Tensor] = {}
         self._worker: Worker | None = None
-        self._channels: list[Worker] = []
+        self._teams: list[Worker] = []
         self._groups: list[dist.ProcessGroup] = []
         self._streams: list[Any] = []
-        self.schedule = lru_cache(maxsize=256)(self._schedule)
-        self.plan = lru_cache(maxsize=256)(self._plan)
+        self._tail: Any = None  # CUDA event: the end of the operation issued last
+        self._schedules: dict[Any, Schedule] = {}
+        self._prepared: dict[Any, Prepared] = {}
 
     @property
     def group(self) -> dist.ProcessGroup:
@@ -119,151 +139,216 @@ class Communicator:
     # Choosing and compiling.
 
     def _schedule(self, collective: str, algorithm: str | Schedule, root: int) -> Schedule:
-        schedule = find(collective, algorithm)
-        if self.size <= PROVED_UP_TO:
-            prove(schedule, self.size)
-        return rooted(schedule, root, self.size)
+        """The schedule with that root, looked up and proved once."""
+        key = collective, algorithm, root
+        schedule = self._schedules.get(key)
+        if schedule is None:
+            schedule = find(collective, algorithm)
+            if self.size <= PROVED_UP_TO:
+                prove(schedule, self.size)
+            schedule = _remember(self._schedules, key, rooted(schedule, root, self.size))
+        return schedule
 
-    def _plan(self, schedule: Schedule, layout: Layout) -> Plan:
-        return compile_plan(schedule, self.rank, self.size, layout, ahead=1 if self.streaming else 0)
+    def _prepare(
+        self, collective: str, algorithm: str | Schedule, root: int, layout: Layout, dtype: torch.dtype
+    ) -> Prepared:
+        """The plan of this rank for such a call, compiled once."""
+        key = collective, algorithm, root, layout, dtype
+        prepared = self._prepared.get(key)
+        if prepared is None:
+            schedule = self._schedule(collective, algorithm, root)
+            chunk = sum(layout.lengths) * dtype.itemsize / schedule.channels / schedule.chunk_count(self.size)
+            ahead = 1 if self.streaming and chunk <= AHEAD_BYTES else 0
+            plan = compile_plan(schedule, self.rank, self.size, layout, ahead)
+            kind = f"{collective}|{schedule}|{root}|{dtype}"
+            seeds = [zlib.crc32(f"{kind}|{i}".encode()) for i in range(schedule.channels)]
+            prepared = _remember(self._prepared, key, Prepared(str(schedule), plan, seeds))
+        return prepared
 
     # Running.
 
-    def run(self, call: Call, async_op: bool, timeout: float | None, check: bool) -> Work | StreamWork | None:
+    def run(self, call: Call, async_op: bool, timeout: float | None, check: bool | None) -> Work | StreamWork | None:
         """Run a call, or start it.
 
         Raises:
             CollectiveError: it failed, or the group is broken.
             ValueError: the algorithm does not exist, is wrong, or does not fit; nothing was sent.
         """
-        if self.broken is not None:
-            raise CollectiveError(f"{call.text}: the group is broken since an earlier failure ({self.broken})")
+        self._raise_if_broken(call)
         timeout = self.timeout if timeout is None else timeout
         with self._lock:
             algorithm = call.algorithm
             if algorithm == "auto":
-                algorithm = self.picker.pick(call.collective, call.nbytes, timeout)
-            schedule = self.schedule(call.collective, algorithm, call.root)
-            plan = self.plan(schedule, call.layout)
+                algorithm = self.picker.pick(self, call.collective, call.nbytes, timeout)
+            prepared = self._prepare(call.collective, algorithm, call.root, call.layout, call.tensors[0].dtype)
             number, self._issued = self._issued, self._issued + 1
-
-            def job() -> None:
-                if self.broken is not None:
-                    raise CollectiveError(f"{call.text}: the group is broken since an earlier failure ({self.broken})")
-                deadline = time.monotonic() + timeout
-                if check:
-                    agreement.compare(self, f"{call.text}, algorithm {schedule}", number, deadline)
-                self._execute(call, schedule, plan, number, deadline)
-
+            job = partial(self._execute, call, prepared, number, timeout, self.check if check is None else check)
             if not self.streaming:
                 return self._issue_on_stream(job, call.tensors, async_op)
-            short = plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
+            short = prepared.plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
             if not async_op and short and (self._worker is None or self._worker.idle):
                 job()
                 return None
             if self._worker is None:
                 self._worker = Worker(f"collectives-{self.rank}")
-            future = self._worker.submit(job)
+            outcome = self._worker.submit(job)
         if async_op:
-            return Work(future, self.watch)
-        self.watch(future, None)
+            return Work(outcome, self.watch)
+        self.watch(outcome, None)
         return None
 
-    def watch(self, future: Future[None], seconds: float | None) -> None:
+    def _raise_if_broken(self, call: Call) -> None:
+        if self.broken is not None:
+            raise CollectiveError(f"{call.describe()}: the group is broken since an earlier failure ({self.broken})")
+
+    def watch(self, outcome: Outcome, seconds: float | None) -> None:
         """Wait for an operation, and look after the peers meanwhile: a wait for a send to a dead one never ends.
 
         Raises:
             CollectiveError: what went wrong; TimeoutError: ``seconds`` have passed.
         """
         until = None if seconds is None else time.monotonic() + seconds
-        while True:
-            tick = TICK if until is None else min(TICK, max(0.0, until - time.monotonic()))
-            try:
-                return future.result(tick)
-            except FutureTimeout:
-                if future.done():
-                    raise
+        while not outcome.wait(TICK if until is None else min(TICK, max(0.0, until - time.monotonic()))):
             if self.broken is None and self._running is not None:
-                dead = failure.closed_peers(self)
-                if dead:
-                    self._running.fail(self, dead)
+                self._look_after_peers(self._running)
             if self.broken is not None:
                 raise self.broken
             if until is not None and time.monotonic() >= until:
                 raise TimeoutError
 
-    def _execute(self, call: Call, schedule: Schedule, plan: Plan, number: int, deadline: float) -> None:
-        with torch.no_grad():
-            regions = views(plan, call.tensors, self.scratch(call.tensors[0], plan.scratch))
-            signature = f"{number}|{call.collective}|{schedule}|{call.root}|{call.tensors[0].dtype}"
+    def _look_after_peers(self, running: Running) -> None:
+        """Fail the operation under way if a connection has closed, naming what waits for it."""
+        closed = failure.closed_peers(self)
+        if closed:
+            waiting = [progress for progress in running.channels if progress.peer in closed] or running.channels
+            cause = RuntimeError(f"Connection closed by peer (rank {', '.join(map(str, closed))})")
+            self._fail(running, StepFailure(waiting[0], cause))
+
+    def _fail(self, running: Running, stop: StepFailure) -> None:
+        """Break this communicator, once, and let the other ranks know at once."""
+        with self._failing:
+            if self.broken is None:
+                self.broken = failure.give_up(self, running.call.describe(), running.algorithm, stop)
+
+    def _execute(self, call: Call, prepared: Prepared, number: int, timeout: float, check: bool) -> None:
+        self._raise_if_broken(call)
+        deadline = time.monotonic() + timeout
+        if check:
+            agreement.compare(self, f"{call.describe()}, algorithm {prepared.algorithm}", number, deadline)
+        first = call.tensors[0]
+        with torch.inference_mode() if first.is_inference() else contextlib.nullcontext():
+            regions = prepared.regions(call.tensors, self.scratch(first, prepared.plan.scratch))
             if self.streaming:
-                self._running = running = Running(call, str(schedule), len(plan.channels))
-                self._stream_channels(running, plan, regions, signature, deadline)
-                self._running = None
+                self._stream_channels(call, prepared, regions, number, deadline)
             else:
-                try:
-                    self._group_channels(plan, regions, call)
-                except StepFailure as stop:
-                    self.broken = failure.give_up(self, call.text, str(schedule), stop)
-                    raise self.broken from stop.cause
-            finish(plan, regions, call.after)
+                self._group_channels(call, prepared, regions)
+            finish(prepared.plan, regions, call.after)
 
     def _stream_channels(
-        self, running: Running, plan: Plan, regions: list[torch.Tensor], signature: str, deadline: float
+        self, call: Call, prepared: Prepared, regions: list[torch.Tensor], number: int, deadline: float
     ) -> None:
-        """Every channel in a thread of its own, the first one in this."""
-        wire = self.wire or self.group
+        """Channels with the same program take turns in one thread; the first such team runs in this one."""
+        plan, now = prepared.plan, time.monotonic()
+        streams = [
+            Stream(steps, self._wire, call.combine, seed + number, Progress(now))
+            for steps, seed in zip(plan.channels, prepared.seeds, strict=True)
+        ]
+        if self.tracer is not None:
+            for i, stream in enumerate(streams):
+                stream.wire = self.tracer.wire(stream.wire, i)
+                stream.combine = self._traced(call.combine, i)
+        running = self._running = Running(call, prepared.algorithm, [stream.progress for stream in streams])
 
-        def channel(i: int) -> None:
-            tag = zlib.crc32(f"{signature}|{i}".encode()) % OURS
-            combine = running.call.combine
+        def run(team: list[int]) -> None:
             try:
-                run_streaming(wire, plan.channels[i], regions, combine, tag, deadline, running.channels[i])
+                run_streaming([streams[i] for i in team], regions, deadline)
             except StepFailure as stop:
-                running.stop(self, stop)  # at once, so that the other channels and ranks end, too
+                self._fail(running, stop)  # at once, so that the other teams and ranks end, too
 
-        while len(self._channels) < len(plan.channels) - 1:
-            self._channels.append(Worker(f"collectives-{self.rank}-channel-{len(self._channels) + 1}"))
-        others = [self._channels[i - 1].submit(partial(channel, i)) for i in range(1, len(plan.channels))]
-        channel(0)
+        others = []
+        for i, team in enumerate(plan.teams[1:]):
+            if len(self._teams) == i:
+                self._teams.append(Worker(f"collectives-{self.rank}-team-{i + 1}"))
+            others.append(self._teams[i].submit(partial(run, team)))
+        run(plan.teams[0])
         for other in others:
-            other.result()
+            other.wait(-1)
+        self._running = None
         if self.broken is not None:
             raise self.broken
 
-    def _group_channels(self, plan: Plan, regions: list[torch.Tensor], call: Call) -> None:
-        while len(self._groups) < len(plan.channels):
+    def _traced(self, combine: Combine | None, channel: int) -> Combine | None:
+        return combine if combine is None or self.tracer is None else self.tracer.combine(combine, channel)
+
+    def _group_channels(self, call: Call, prepared: Prepared, regions: list[torch.Tensor]) -> None:
+        """All channels from this thread, each on a group and a stream of its own."""
+        channels = len(prepared.plan.channels)
+        while len(self._groups) < channels:
             ranks = dist.get_process_group_ranks(self.group)
             self._groups.append(dist.new_group(ranks, backend=self.backend, use_local_synchronization=True))
             if call.tensors[0].is_cuda:
                 self._streams.append(torch.cuda.Stream())
-        channels = len(plan.channels)
-        run_grouped(self._groups[:channels], plan, regions, call.combine, self._streams[:channels])
+        try:
+            combines = [self._traced(call.combine, i) for i in range(channels)]
+            run_grouped(self._groups[:channels], prepared.plan, regions, combines, self._streams[:channels])
+        except StepFailure as stop:
+            self._fail(Running(call, prepared.algorithm, []), stop)
+        if self.broken is not None:
+            raise self.broken
 
     def _issue_on_stream(
         self, job: Callable[[], None], tensors: Sequence[torch.Tensor], async_op: bool
     ) -> StreamWork | None:
-        """NCCL: the host only enqueues, so an asynchronous operation is one on a side stream."""
+        """NCCL: the host only enqueues, so an asynchronous operation is one on a side stream. Operations share scratch
+        memory and channels, so each waits for the one before, on the device."""
+        current = torch.cuda.current_stream()
+        stream = torch.cuda.Stream() if async_op else current
+        stream.wait_stream(current)
+        if self._tail is not None:
+            stream.wait_event(self._tail)
+        with torch.cuda.stream(stream):
+            job()
+            self._tail = torch.cuda.Event()
+            self._tail.record(stream)
         if not async_op:
-            job()
             return None
-        side, current = torch.cuda.Stream(), torch.cuda.current_stream()
-        side.wait_stream(current)
-        with torch.cuda.stream(side):
-            job()
-            event = torch.cuda.Event()
-            event.record(side)
         for tensor in tensors:
-            tensor.record_stream(side)
-        return StreamWork(event)
+            tensor.record_stream(stream)
+        return StreamWork(self._tail)
 
     def scratch(self, like: torch.Tensor, elements: int) -> torch.Tensor:
-        """This communicator's scratch memory as elements of ``like``'s dtype; grown when needed, never shrunk."""
-        key = like.device, like.element_size()
+        """This communicator's scratch memory for ``like``'s device and dtype; grown when needed, never shrunk."""
+        key = like.device, like.dtype
         held = self._scratch.get(key)
         if held is None or held.numel() < elements:
+            if held is not None and held.is_cuda:
+                torch.cuda.synchronize(held.device)  # an operation under way may still use it
             self._scratch[key] = held = torch.empty(max(elements, 1024), dtype=like.dtype, device=like.device)
-        return held if held.dtype == like.dtype else held.view(like.dtype)
+        return held
+
+
+T = TypeVar("T")
+
+
+def _remember(cache: dict[Any, T], key: Any, value: T) -> T:
+    """Put a value into a cache that holds a few hundred; the oldest goes.
+
+    (Not lru_cache: through a method it would keep the communicator, and so the group's connections, from being freed.)
+    """
+    if len(cache) >= 256:
+        del cache[next(iter(cache))]
+    cache[key] = value
+    return value
+
+
+def _backend_of(group: dist.ProcessGroup) -> Any:
+    """gloo's own object behind a group (a send through the group costs several microseconds more); else None."""
+    if dist.get_backend(group) != "gloo":
+        return None
+    try:
+        return group._get_backend(torch.device("cpu"))
+    except (AttributeError, RuntimeError):  # a torch that hides it, or a group of another make
+        return None
 
 
 def _default_timeout(group: dist.ProcessGroup) -> float:
@@ -286,9 +371,10 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
     Raises:
         ValueError: no process group yet, or this process is not a member of it.
     """
-    group = _member_of(group)
-    found = _communicators.get(group)
+    group = dist.group.WORLD if group is None else group
+    found = _communicators.get(group) if isinstance(group, dist.ProcessGroup) else None
     if found is None:
+        group = _member_of(group)
         found = _communicators[group] = Communicator(group)
     return found
 

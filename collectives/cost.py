@@ -7,8 +7,9 @@ reached it and both ports are free, and ports serve messages in the order in whi
     step:                 its messages, then γ·b for the b bytes that are combined
     collective:           base + the time at which the last rank ends
 
-So α is paid once a message, messages of one step share a port, and channels run side by side on the same ports. A
-machine with fewer cores than ranks does everything but waiting more slowly: there the CPU is the wire.
+So α is paid once a message, messages of one step share a port, and channels run side by side on the same ports. On a
+machine with fewer cores than ranks the CPU is the wire: there an algorithm takes at least its latency and all work
+(overhead, β and γ of every message and addition) shared by the cores.
 
 Source of the model: Hockney, "The communication challenge for MPP", 1994; Thakur, Rabenseifner and Gropp,
 "Optimization of collective communication operations in MPICH", 2005.
@@ -39,10 +40,6 @@ class Machine:
     overhead: float = 0.0
     cores: int = 0
 
-    def crowding(self, size: int) -> float:
-        """How many ranks share a core."""
-        return max(1.0, size / self.cores) if self.cores else 1.0
-
 
 def predict(schedule: Schedule, size: int, nbytes: float, machine: Machine) -> float:
     """Seconds that ``schedule`` takes on ``size`` ranks of ``machine``.
@@ -55,9 +52,19 @@ def predict(schedule: Schedule, size: int, nbytes: float, machine: Machine) -> f
     share = nbytes / schedule.channels / chunks_of(schedule, size)
     if schedule.collective == "barrier":
         share = 0.0
+    span, work = _times(schedule, size, share, machine)
+    if not 0 < machine.cores < size:
+        return machine.base + span
+    latency, _ = _times(schedule, size, 0.0, Machine(machine.alpha, 0.0))
+    return machine.base + max(span, latency + work / machine.cores)
+
+
+def _times(schedule: Schedule, size: int, share: float, machine: Machine) -> tuple[float, float]:
+    """Seconds from first to last with a core a rank (the span), and seconds of work of all ranks together."""
     if schedule.symmetric and schedule.channels == 1:
-        return machine.base + _rank_zero(schedule, size, share, machine)
-    return machine.base + _Walk(schedule, size, share, machine).run()
+        return _rank_zero(schedule, size, share, machine)
+    walk = _Walk(schedule, size, share, machine)
+    return walk.run(), walk.work
 
 
 def _remote(step: PackedStep, rank: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
@@ -67,10 +74,9 @@ def _remote(step: PackedStep, rank: int) -> tuple[dict[int, int], dict[int, tupl
     return out, into
 
 
-def _rank_zero(schedule: Schedule, size: int, share: float, machine: Machine) -> float:
+def _rank_zero(schedule: Schedule, size: int, share: float, machine: Machine) -> tuple[float, float]:
     """Every rank does the same at the same time, so one step is as long for all: the sum over rank 0's steps."""
-    crowd = machine.crowding(size)
-    total = 0.0
+    span = work = 0.0
     for step in unroll(schedule, 0, size):
         out, into = _remote(step, 0)
         if not out and not into:
@@ -78,9 +84,10 @@ def _rank_zero(schedule: Schedule, size: int, share: float, machine: Machine) ->
         messages = max(len(out), len(into))
         volume = max(sum(out.values()), sum(chunks for chunks, _ in into.values()))
         reduced = sum(reduced for _, reduced in into.values())
-        work = machine.overhead * messages + share * (machine.beta * volume + machine.gamma * reduced)
-        total += machine.alpha + work * crowd
-    return total
+        busy = machine.overhead * messages + share * (machine.beta * volume + machine.gamma * reduced)
+        span += machine.alpha + busy
+        work += busy * size
+    return span, work
 
 
 @dataclass(order=True, slots=True)
@@ -104,7 +111,7 @@ class _Walk:
     """All ranks and channels on a clock; ports are taken in the order in which messages could start."""
 
     def __init__(self, schedule: Schedule, size: int, share: float, machine: Machine) -> None:
-        self.share, self.machine, self.crowd = share, machine, machine.crowding(size)
+        self.share, self.machine, self.work = share, machine, 0.0
         self.steps = {
             (channel, rank): unroll(schedule, rank, size, channel)
             for channel in range(schedule.channels)
@@ -129,7 +136,8 @@ class _Walk:
                 message.possible = possible
                 heapq.heappush(self.ready, message)
                 continue
-            busy = (self.machine.overhead + self.share * message.chunks * self.machine.beta) * self.crowd
+            busy = self.machine.overhead + self.share * message.chunks * self.machine.beta
+            self.work += busy
             self.out_free[source] = self.in_free[to] = possible + busy
             for rank in (source, to):
                 self.end(message.channel, rank, possible + busy + self.machine.alpha)
@@ -172,7 +180,8 @@ class _Walk:
         self.begin[key] = self.until[key]
         if reduced:
             begin = max(self.until[key], self.adder_free[rank])
-            self.begin[key] = begin + self.share * reduced * self.machine.gamma * self.crowd
-            self.adder_free[rank] = self.begin[key]
+            adding = self.share * reduced * self.machine.gamma
+            self.begin[key] = self.adder_free[rank] = begin + adding
+            self.work += adding
         self.at[key] += 1
         self.enter(channel, rank)

@@ -1,14 +1,14 @@
 """Run a compiled plan: the one place where tensors move.
 
-Two ways, one plan. ``run_streaming`` (gloo) posts single sends and receives and waits for each, a thread a channel, so
-that channels advance by themselves. ``run_grouped`` (NCCL) makes one batch of a step and lets streams do the waiting:
-the host never does.
+Two ways, one plan. ``run_streaming`` (gloo) posts single sends and receives and waits for each; channels with the same
+program take turns in one thread, others have a thread each, so that they advance by themselves. ``run_grouped`` (NCCL)
+makes one batch of a step and lets streams do the waiting: the host never does.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -16,7 +16,6 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-from .layout import SCRATCH
 from .plan import Plan, StepPlan
 from .reduction import Combine
 
@@ -25,6 +24,14 @@ from .reduction import Combine
 # process when a message is longer than its receive.
 OURS = 1 << 30
 _SPREAD = 0x9E3779B1
+
+
+class Tracer(Protocol):
+    """Watches a run from inside: puts its own in the place of a channel's wire and reduction."""
+
+    def wire(self, wire: PointToPoint, channel: int) -> PointToPoint: ...
+
+    def combine(self, combine: Combine, channel: int) -> Combine: ...
 
 
 class PointToPoint(Protocol):
@@ -56,49 +63,57 @@ class StepFailure(Exception):
         self.kept = kept  # works and tensors that the transport may still refer to
 
 
-def views(plan: Plan, tensors: Sequence[torch.Tensor], scratch: torch.Tensor) -> list[torch.Tensor]:
-    """The plan's regions as flat views of the caller's tensors (each contiguous and flat) and of scratch."""
-    return [
-        (scratch if region.tensor == SCRATCH else tensors[region.tensor]).narrow(0, region.offset, region.length)
-        for region in plan.regions
-    ]
+@dataclass(slots=True)
+class Stream:
+    """One channel on its way: what to do, over what, under which tag, and where it is."""
+
+    steps: Sequence[StepPlan]
+    wire: PointToPoint
+    combine: Combine | None
+    tag: int
+    progress: Progress
 
 
-def run_streaming(
-    wire: PointToPoint,
-    steps: Sequence[StepPlan],
-    regions: Sequence[torch.Tensor],
-    combine: Combine | None,
-    tag: int,
-    deadline: float,
-    progress: Progress,
-) -> None:
-    """One channel on a transport whose ``wait`` blocks.
+def run_streaming(streams: Sequence[Stream], regions: Sequence[torch.Tensor], deadline: float) -> None:
+    """Channels with the same program, in one thread, on a transport whose ``wait`` blocks.
+
+    They take turns: each finishes a step and starts its next while the messages of the others are under way. Since all
+    ranks do the same steps of one program in the same order, this waits in a cycle only if one channel alone would.
 
     Args:
-        tag: 30 bits that all ranks share for this call and channel.
+        streams: their tags are numbers that all ranks share for this call and channel, and no other call soon.
         deadline: on ``time.monotonic``; every wait ends by then.
-        progress: kept up to date, for whoever watches.
 
     Raises:
         StepFailure: a send or receive failed; nothing else is tried.
     """
-    tags = [OURS | (tag + view.numel() * _SPREAD) % OURS for view in regions]
+    lengths = [view.numel() for view in regions]
+    running = [_stream(stream, regions, lengths, deadline) for stream in streams]
+    while running:
+        running = [channel for channel in running if next(channel, False)]
+
+
+def _stream(stream: Stream, regions: Sequence[torch.Tensor], lengths: Sequence[int], deadline: float) -> Iterator[bool]:
+    """One channel, a step at a time; it pauses whenever a step has started."""
+    wire, combine, progress = stream.wire, stream.combine, stream.progress
     posted: dict[int, Any] = {}
     sent: list[tuple[int, Any]] = []
-    limit = timedelta(seconds=max(0.001, deadline - progress.began))
     try:
-        for step in steps:
+        for step in stream.steps:
             progress.step, progress.verb = step.index, "receive from"
             for slot, region, progress.peer in step.posts:
-                posted[slot] = wire.recv([regions[region]], progress.peer, tags[region])
+                tag = OURS | (stream.tag + lengths[region]) * _SPREAD % OURS
+                posted[slot] = wire.recv([regions[region]], progress.peer, tag)
             for to, source in step.copies:
                 regions[to].copy_(regions[source])
             progress.verb = "send to"
             sent = []
             for region, peer in step.sends:
                 progress.peer = peer
-                sent.append((peer, wire.send([regions[region]], peer, tags[region])))
+                tag = OURS | (stream.tag + lengths[region]) * _SPREAD % OURS
+                sent.append((peer, wire.send([regions[region]], peer, tag)))
+            yield True
+            limit = timedelta(seconds=max(0.001, deadline - time.monotonic()))
             progress.verb = "receive from"
             for slot, progress.peer in step.awaits:
                 posted.pop(slot).wait(limit)
@@ -111,8 +126,6 @@ def run_streaming(
                 combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
             for to, source in step.unpack:
                 regions[to].copy_(regions[source])
-            if len(steps) > 1:
-                limit = timedelta(seconds=max(0.001, deadline - time.monotonic()))
     except RuntimeError as error:
         raise StepFailure(progress, error, (posted, sent, regions)) from error
 
@@ -121,14 +134,14 @@ def run_grouped(
     groups: Sequence[dist.ProcessGroup],
     plan: Plan,
     regions: Sequence[torch.Tensor],
-    combine: Combine | None,
+    combines: Sequence[Combine | None],
     streams: Sequence[Any],
 ) -> None:
     """All channels on a transport whose ``wait`` only orders streams (NCCL): one grouped batch a step.
 
-    Channel i has process group ``groups[i]`` and, on CUDA, stream ``streams[i]``: its reductions run there under the
-    transfers of the other channels. Batches are issued round robin, in the same order on all ranks; the host waits for
-    nothing. The plan must have been compiled with ``ahead=0``.
+    Channel i has process group ``groups[i]``, reduction ``combines[i]`` and, on CUDA, stream ``streams[i]``: its
+    reductions run there under the transfers of the other channels. Batches are issued round robin, in the same order on
+    all ranks; the host waits for nothing. The plan must have been compiled with ``ahead=0``.
 
     Raises:
         StepFailure: a batch could not be issued.
@@ -140,7 +153,7 @@ def run_grouped(
         for channel, steps in enumerate(plan.channels):
             if position < len(steps):
                 with torch.cuda.stream(streams[channel] if streams else None):
-                    _grouped_step(groups[channel], steps[position], regions, combine)
+                    _grouped_step(groups[channel], steps[position], regions, combines[channel])
     for stream in streams:
         current.wait_stream(stream)  # type: ignore[union-attr]
 

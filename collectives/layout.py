@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 SCRATCH = -1  # the tensor number of the communicator's own memory
@@ -39,6 +40,7 @@ def cut(length: int, parts: int, part: int) -> tuple[int, int]:
     return part * whole + min(part, more), whole + (part < more)
 
 
+@lru_cache(maxsize=1024)
 def in_place(length: int, reads: bool = True, writes: bool = True) -> Layout:
     """One block in tensor 0: all_reduce, broadcast, reduce, barrier."""
     region = Region(0, 0, length)

@@ -15,6 +15,7 @@ With ``async_op=True`` the operation runs in the background, and ``wait()`` of i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -50,7 +51,7 @@ def broadcast(
         comm,
         "broadcast",
         in_place(tensor.numel(), reads=mine),
-        describe("broadcast", tensor, f"from rank {root}"),
+        partial(describe, "broadcast", tensor, f"from rank {root}"),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -96,7 +97,7 @@ def all_gather_into_tensor(
         comm,
         "all_gather",
         Layout(lengths, inputs, outputs),
-        describe("all_gather", input_tensor),
+        partial(describe, "all_gather", input_tensor),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -132,7 +133,7 @@ def all_gather(
         comm,
         "all_gather",
         layout,
-        describe("all_gather", tensor, f"of {list(lengths)} elements", shape=False),
+        partial(describe, "all_gather", tensor, f"of {list(lengths)} elements", shape=False),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -167,7 +168,7 @@ def gather(
         comm,
         "gather",
         Layout(lengths, only(comm.rank, Region(number, 0, tensor.numel()), comm.size), homes),
-        describe("gather", tensor, f"to rank {root}"),
+        partial(describe, "gather", tensor, f"to rank {root}"),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -203,7 +204,7 @@ def scatter(
         comm,
         "scatter",
         Layout(lengths, starts, only(comm.rank, Region(number, 0, tensor.numel()), comm.size)),
-        describe("scatter", tensor, f"from rank {root}"),
+        partial(describe, "scatter", tensor, f"from rank {root}"),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -317,7 +318,7 @@ def _all_to_all(
         comm,
         "all_to_all",
         Layout(tuple(given), inputs, outputs),
-        describe("all_to_all", like, shape=False),
+        partial(describe, "all_to_all", like, shape=False),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,

@@ -42,13 +42,17 @@ class StepPlan:
 class Plan:
     """A rank's part of a schedule on a given layout.
 
-    channels: the steps of every channel. finish: (to, from) copies when all channels are done.
-    regions: what the numbers mean; scratch: elements of scratch memory; longest: elements of the longest send.
+    channels: the steps of every channel; teams: the channels that have the same program.
+    finish: (to, from) copies when all channels are done.
+    regions: what the numbers mean; own: (number, region) of those in the caller's tensors.
+    scratch: elements of scratch memory; longest: elements of the longest send.
     """
 
     channels: list[list[StepPlan]]
+    teams: list[list[int]]
     finish: list[tuple[int, int]]
     regions: list[Region]
+    own: list[tuple[int, Region]]
     scratch: int
     longest: int
 
@@ -71,7 +75,10 @@ def compile_plan(schedule: Schedule, rank: int, size: int, layout: Layout, ahead
         channels.append(compiler.compile())
         finish += compiler.finish()
     sends = [memory.regions[number].length for steps in channels for step in steps for number, _ in step.sends]
-    return Plan(channels, finish, memory.regions, memory.top, max(sends, default=0))
+    own = [(number, region) for number, region in enumerate(memory.regions) if region.tensor != SCRATCH]
+    programs = list(dict.fromkeys(schedule.programs))
+    teams = [[i for i, other in enumerate(schedule.programs) if other is program] for program in programs]
+    return Plan(channels, teams, finish, memory.regions, own, memory.top, max(sends, default=0))
 
 
 class _Memory:

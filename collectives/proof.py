@@ -17,7 +17,6 @@ from .messages import PackedStep, chunks_of, show, unroll
 from .schedule import Chunk, Operation, Schedule, Send
 from .waits import Wait, find_cycle, in_words
 
-
 PROVED_UP_TO = 64  # ranks, before a schedule runs; a proof takes O(messages), and what holds up to here holds beyond
 
 

@@ -15,6 +15,7 @@ With ``async_op=True`` the operation runs in the background, and ``wait()`` of i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -59,7 +60,7 @@ def all_reduce(
         comm,
         "all_reduce",
         in_place(tensor.numel()),
-        describe("all_reduce", tensor, name),
+        partial(describe, "all_reduce", tensor, name),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -95,7 +96,7 @@ def reduce(
         comm,
         "reduce",
         in_place(tensor.numel(), writes=mine),
-        describe("reduce", tensor, name, f"to rank {root}"),
+        partial(describe, "reduce", tensor, name, f"to rank {root}"),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -183,7 +184,7 @@ def _reduce_scatter(
         comm,
         "reduce_scatter",
         layout,
-        describe("reduce_scatter", output, name, size, shape=False),
+        partial(describe, "reduce_scatter", output, name, size, shape=False),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -210,7 +211,7 @@ def barrier(
         comm,
         "barrier",
         in_place(1),
-        "barrier",
+        lambda: "barrier",
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,8 @@ _FUNCTIONS: dict[str, Combine] = {
 }
 
 
-_TORCH_NAMES = {"PROD": "PRODUCT"}
+_NAMES: dict[Any, str] = {getattr(ReduceOp, {"PROD": "PRODUCT"}.get(name, name)): name for name in _FUNCTIONS}
+_NAMES |= {name: name for name in _FUNCTIONS} | {"PRODUCT": "PROD"}
 
 
 def name_of(op: Any) -> str:
@@ -32,10 +33,10 @@ def name_of(op: Any) -> str:
     Raises:
         ValueError: a reduction that is not supported (``PREMUL_SUM``: multiply first, then SUM).
     """
-    for name in _FUNCTIONS:
-        torch_name = _TORCH_NAMES.get(name, name)
-        if op.upper() in (name, torch_name) if isinstance(op, str) else op == getattr(ReduceOp, torch_name):
-            return name
+    kind = getattr(op, "op", op)  # a ReduceOp object says which kind it is
+    name = _NAMES.get(kind.upper() if isinstance(kind, str) else kind) if isinstance(kind, Hashable) else None
+    if name is not None:
+        return name
     raise ValueError(f"op={op!r} is not supported: use one of {', '.join(_FUNCTIONS)}")
 
 

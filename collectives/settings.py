@@ -14,7 +14,6 @@ from .contract import contract_of
 from .proof import PROVED_UP_TO, prove
 from .registry import algorithms, find
 
-
 MOST_SIZES = 10_000
 
 # name on the command line and in the table (nccl-tests') → torch's name, bytes

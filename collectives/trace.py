@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .communicator import Call, Communicator
+from .communicator import Communicator
 from .executor import PointToPoint
 from .reduction import Combine
 from .span import Span
@@ -64,10 +62,10 @@ class TracedWork:
 
 
 class TracingWire:
-    """A wire that records what passes over it; see ``executor.PointToPoint``."""
+    """The wire of one channel that records what passes over it; see ``executor.PointToPoint``."""
 
-    def __init__(self, wire: PointToPoint, tape: Tape) -> None:
-        self._wire, self._tape = wire, tape
+    def __init__(self, wire: PointToPoint, tape: Tape, channel: int) -> None:
+        self._wire, self._tape, self._channel = wire, tape, channel
 
     def send(self, tensors: list[torch.Tensor], peer: int, tag: int) -> TracedWork:
         return self._traced("send", "send to", f"{self._tape.rank}->{peer}", tensors, peer, tag)
@@ -76,9 +74,9 @@ class TracingWire:
         return self._traced("recv", "receive from", f"{peer}->{self._tape.rank}", tensors, peer, tag)
 
     def _traced(self, verb: str, words: str, link: str, tensors: list[torch.Tensor], peer: int, tag: int) -> TracedWork:
-        tape, channel = self._tape, _channel()
-        stream, nbytes = f"{verb} {channel}", sum(tensor.nbytes for tensor in tensors)
-        message, start = tape.message(link, channel), time.monotonic()
+        tape, stream = self._tape, f"{verb} {self._channel}"
+        nbytes = sum(tensor.nbytes for tensor in tensors)
+        message, start = tape.message(link, self._channel), time.monotonic()
         work = getattr(self._wire, verb)(tensors, peer, tag)
         return TracedWork(work, lambda: tape.add(stream, f"{words} {peer}", start, nbytes, link, message))
 
@@ -120,10 +118,28 @@ def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)
 
 
-def _channel() -> int:
-    """The channel that this thread runs: communicators name the threads of all but the first."""
-    _, found, number = threading.current_thread().name.rpartition("-channel-")
-    return int(number) if found else 0
+class OperationTracer:
+    """Puts recorders in the place of every channel's wire and reduction; see ``executor.Tracer``."""
+
+    def __init__(self, tape: Tape, device: _DeviceTimes | None) -> None:
+        self._tape, self._device = tape, device
+
+    def wire(self, wire: PointToPoint, channel: int) -> PointToPoint:
+        return TracingWire(wire, self._tape, channel)
+
+    def combine(self, combine: Combine, channel: int) -> Combine:
+        stream = f"reduce {channel}"
+
+        def traced(left: torch.Tensor, right: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+            if self._device is not None:
+                with self._device.record(stream, left.nbytes):
+                    return combine(left, right, out=out)
+            start = time.monotonic()
+            result = combine(left, right, out=out)
+            self._tape.add(stream, "reduce", start, left.nbytes)
+            return result
+
+        return traced
 
 
 def watch(communicator: Communicator, call: Callable[[], object], label: str, nbytes: int) -> list[Span]:
@@ -134,15 +150,7 @@ def watch(communicator: Communicator, call: Callable[[], object], label: str, nb
     """
     tape = Tape(communicator.rank, label)
     device = _DeviceTimes() if communicator.backend == "nccl" else None
-    wire, execute = communicator.wire, communicator._execute
-
-    def traced(call: Call, *plan: Any) -> None:
-        if call.combine is not None:
-            call = replace(call, combine=_traced_combine(call.combine, tape, device))
-        execute(call, *plan)
-
-    communicator.wire = TracingWire(wire or communicator.group, tape)
-    communicator._execute = traced  # type: ignore[method-assign, assignment]
+    communicator.tracer = OperationTracer(tape, device)
     try:
         start = time.monotonic()
         call()
@@ -150,23 +158,8 @@ def watch(communicator: Communicator, call: Callable[[], object], label: str, nb
             tape.spans += device.spans(communicator.rank)
         tape.add("operation", label, start, nbytes)
     finally:
-        communicator.wire = wire
-        del communicator._execute
+        communicator.tracer = None
     return tape.spans
-
-
-def _traced_combine(combine: Combine, tape: Tape, device: _DeviceTimes | None) -> Combine:
-    def traced(left: torch.Tensor, right: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
-        stream = f"reduce {_channel()}"
-        if device is not None:
-            with device.record(stream, left.nbytes):
-                return combine(left, right, out=out)
-        start = time.monotonic()
-        result = combine(left, right, out=out)
-        tape.add(stream, "reduce", start, left.nbytes)
-        return result
-
-    return traced
 
 
 def clock_offsets() -> tuple[list[float], float]:

@@ -98,17 +98,14 @@ def disagree(what):
     assert good.tolist() == [3, 3, 3]
 
 
-def test_check_by_environment(ranks):
-    ranks(2, check_by_environment)
+def test_check_by_environment(monkeypatch):
+    monkeypatch.setenv("COLLECTIVES_CHECK", "1")
+    launch.run(check_by_environment, 2)
 
 
 def check_by_environment():
-    os.environ["COLLECTIVES_CHECK"] = "1"
-    try:
-        with pytest.raises(C.MismatchError):
-            C.all_reduce(torch.ones(3 + dist.get_rank()))
-    finally:
-        del os.environ["COLLECTIVES_CHECK"]
+    with pytest.raises(C.MismatchError):
+        C.all_reduce(torch.ones(3 + dist.get_rank()))
 
 
 def collect(function, *args):
