@@ -20,10 +20,11 @@ import torch.distributed as dist
 from . import agreement, failure
 from .auto import Picker
 from .combinators import rooted
+from .compiler import compile_plan
 from .errors import CollectiveError
-from .executor import PointToPoint, Progress, StepFailure, Stream, Tracer, finish, run_grouped, run_streaming
+from .executor import PointToPoint, Progress, StepFailure, Team, Tracer, finish, run_grouped, run_streaming
 from .layout import SCRATCH, Layout
-from .plan import Plan, compile_plan
+from .plan import Plan
 from .proof import PROVED_UP_TO, prove
 from .reduction import Combine
 from .registry import find
@@ -33,7 +34,9 @@ from .work import Outcome, StreamWork, Work, Worker
 # gloo never ends the wait for a send that was under way when its peer died. A message up to this size fits into the
 # socket's buffer, so that wait is short; an operation with a longer one runs on the worker, and the caller watches.
 INLINE_BYTES = 1 << 16
-AHEAD_BYTES = 1 << 19  # chunks up to this size are received a step ahead; the second buffer of larger ones costs cache
+# A lone channel receives a step ahead chunks up to this size; the second buffer of larger ones costs more cache than that
+# is worth. Channels that take turns do so always.
+AHEAD_BYTES = 1 << 19
 TICK = 0.25  # seconds between two looks at the peers while an operation lasts
 
 
@@ -60,8 +63,8 @@ class Call:
 class Prepared:
     """What calls of one kind share.
 
-    algorithm: the schedule's name; plan: this rank's part; seeds: a hash of the kind for each channel's tags; views: the
-    plan's regions, as far as they lie in ``scratch``.
+    algorithm: the schedule's name; plan: this rank's part; seeds: a hash of the kind for each channel's tags.
+    views: the plan's regions, as far as they lie in ``scratch``.
     """
 
     algorithm: str
@@ -86,11 +89,11 @@ class Prepared:
 
 @dataclass(slots=True)
 class Running:
-    """The streaming operation under way, and where each of its channels is."""
+    """The streaming operation under way, and where each of its teams is."""
 
     call: Call
     algorithm: str
-    channels: list[Progress]
+    teams: list[Progress]
 
 
 class Communicator:
@@ -158,8 +161,8 @@ class Communicator:
         if prepared is None:
             schedule = self._schedule(collective, algorithm, root)
             chunk = sum(layout.lengths) * dtype.itemsize / schedule.channels / schedule.chunk_count(self.size)
-            ahead = 1 if self.streaming and chunk <= AHEAD_BYTES else 0
-            plan = compile_plan(schedule, self.rank, self.size, layout, ahead)
+            ahead = 1 if self.streaming and (schedule.channels > 1 or chunk <= AHEAD_BYTES) else 0
+            plan = compile_plan(schedule, self.rank, self.size, layout, ahead, together=self.streaming)
             kind = f"{collective}|{schedule}|{root}|{dtype}"
             seeds = [zlib.crc32(f"{kind}|{i}".encode()) for i in range(schedule.channels)]
             prepared = _remember(self._prepared, key, Prepared(str(schedule), plan, seeds))
@@ -220,7 +223,7 @@ class Communicator:
         """Fail the operation under way if a connection has closed, naming what waits for it."""
         closed = failure.closed_peers(self)
         if closed:
-            waiting = [progress for progress in running.channels if progress.peer in closed] or running.channels
+            waiting = [progress for progress in running.teams if progress.peer in closed] or running.teams
             cause = RuntimeError(f"Connection closed by peer (rank {', '.join(map(str, closed))})")
             self._fail(running, StepFailure(waiting[0], cause))
 
@@ -249,47 +252,47 @@ class Communicator:
     ) -> None:
         """Channels with the same program take turns in one thread; the first such team runs in this one."""
         plan, now = prepared.plan, time.monotonic()
-        streams = [
-            Stream(steps, self._wire, call.combine, seed + number, Progress(now))
-            for steps, seed in zip(plan.channels, prepared.seeds, strict=True)
-        ]
+        wires, combines = [self._wire] * plan.channels, [call.combine] * plan.channels
         if self.tracer is not None:
-            for i, stream in enumerate(streams):
-                stream.wire = self.tracer.wire(stream.wire, i)
-                stream.combine = self._traced(call.combine, i)
-        running = self._running = Running(call, prepared.algorithm, [stream.progress for stream in streams])
+            wires = [self.tracer.wire(wire, i) for i, wire in enumerate(wires)]
+            combines = self._traced(combines)
+        tags = [seed + number for seed in prepared.seeds]
+        teams = [Team(turns, wires, combines, tags, Progress(now)) for turns in plan.teams]
+        running = self._running = Running(call, prepared.algorithm, [team.progress for team in teams])
 
-        def run(team: list[int]) -> None:
+        def run(team: Team) -> None:
             try:
-                run_streaming([streams[i] for i in team], regions, deadline)
+                run_streaming(team, regions, deadline)
             except StepFailure as stop:
                 self._fail(running, stop)  # at once, so that the other teams and ranks end, too
 
         others = []
-        for i, team in enumerate(plan.teams[1:]):
+        for i, team in enumerate(teams[1:]):
             if len(self._teams) == i:
                 self._teams.append(Worker(f"collectives-{self.rank}-team-{i + 1}"))
             others.append(self._teams[i].submit(partial(run, team)))
-        run(plan.teams[0])
+        run(teams[0])
         for other in others:
             other.wait(-1)
         self._running = None
         if self.broken is not None:
             raise self.broken
 
-    def _traced(self, combine: Combine | None, channel: int) -> Combine | None:
-        return combine if combine is None or self.tracer is None else self.tracer.combine(combine, channel)
+    def _traced(self, combines: list[Combine | None]) -> list[Combine | None]:
+        if self.tracer is None:
+            return combines
+        return [combine and self.tracer.combine(combine, i) for i, combine in enumerate(combines)]
 
     def _group_channels(self, call: Call, prepared: Prepared, regions: list[torch.Tensor]) -> None:
         """All channels from this thread, each on a group and a stream of its own."""
-        channels = len(prepared.plan.channels)
+        channels = prepared.plan.channels
         while len(self._groups) < channels:
             ranks = dist.get_process_group_ranks(self.group)
             self._groups.append(dist.new_group(ranks, backend=self.backend, use_local_synchronization=True))
             if call.tensors[0].is_cuda:
                 self._streams.append(torch.cuda.Stream())
         try:
-            combines = [self._traced(call.combine, i) for i in range(channels)]
+            combines = self._traced([call.combine] * channels)
             run_grouped(self._groups[:channels], prepared.plan, regions, combines, self._streams[:channels])
         except StepFailure as stop:
             self._fail(Running(call, prepared.algorithm, []), stop)

@@ -8,7 +8,7 @@ makes one batch of a step and lets streams do the waiting: the host never does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
-from .plan import Plan, StepPlan
+from .plan import Plan, Turn
 from .reduction import Combine
 
 # Tags of gloo messages. The upper half is ours, so a user's own send and recv (tags below it) never mix with them; the
@@ -44,7 +44,7 @@ class PointToPoint(Protocol):
 
 @dataclass(slots=True)
 class Progress:
-    """Where a channel is: its step, and what it waits for or last did."""
+    """Where a team is: the step of its turn, and what it waits for or last did."""
 
     began: float
     step: int = 0
@@ -64,70 +64,60 @@ class StepFailure(Exception):
 
 
 @dataclass(slots=True)
-class Stream:
-    """One channel on its way: what to do, over what, under which tag, and where it is."""
+class Team:
+    """Channels that take turns in one thread; by channel: what to send on, how to combine, and a tag.
 
-    steps: Sequence[StepPlan]
-    wire: PointToPoint
-    combine: Combine | None
-    tag: int
+    Tags are numbers that all ranks share for this call and channel, and no other call soon.
+    """
+
+    turns: Sequence[Turn]
+    wires: Sequence[PointToPoint]
+    combines: Sequence[Combine | None]
+    tags: Sequence[int]
     progress: Progress
 
 
-def run_streaming(streams: Sequence[Stream], regions: Sequence[torch.Tensor], deadline: float) -> None:
-    """Channels with the same program, in one thread, on a transport whose ``wait`` blocks.
-
-    They take turns: each finishes a step and starts its next while the messages of the others are under way. Since all
-    ranks do the same steps of one program in the same order, this waits in a cycle only if one channel alone would.
+def run_streaming(team: Team, regions: Sequence[torch.Tensor], deadline: float) -> None:
+    """One team, on a transport whose ``wait`` blocks.
 
     Args:
-        streams: their tags are numbers that all ranks share for this call and channel, and no other call soon.
         deadline: on ``time.monotonic``; every wait ends by then.
 
     Raises:
         StepFailure: a send or receive failed; nothing else is tried.
     """
-    lengths = [view.numel() for view in regions]
-    running = [_stream(stream, regions, lengths, deadline) for stream in streams]
-    while running:
-        running = [channel for channel in running if next(channel, False)]
-
-
-def _stream(stream: Stream, regions: Sequence[torch.Tensor], lengths: Sequence[int], deadline: float) -> Iterator[bool]:
-    """One channel, a step at a time; it pauses whenever a step has started."""
-    wire, combine, progress = stream.wire, stream.combine, stream.progress
-    posted: dict[int, Any] = {}
-    sent: list[tuple[int, Any]] = []
+    wires, tags, progress = team.wires, team.tags, team.progress
+    under_way: dict[int, Any] = {}
     try:
-        for step in stream.steps:
-            progress.step, progress.verb = step.index, "receive from"
-            for slot, region, progress.peer in step.posts:
-                tag = OURS | (stream.tag + lengths[region]) * _SPREAD % OURS
-                posted[slot] = wire.recv([regions[region]], progress.peer, tag)
-            for to, source in step.copies:
+        for turn in team.turns:
+            progress.step, progress.verb = turn.index, "receive from"
+            for slot, number, progress.peer, channel in turn.posts:
+                region = regions[number]
+                tag = OURS | (tags[channel] + region.numel()) * _SPREAD % OURS
+                under_way[slot] = wires[channel].recv([region], progress.peer, tag)
+            for to, source in turn.copies:
                 regions[to].copy_(regions[source])
             progress.verb = "send to"
-            sent = []
-            for region, peer in step.sends:
-                progress.peer = peer
-                tag = OURS | (stream.tag + lengths[region]) * _SPREAD % OURS
-                sent.append((peer, wire.send([regions[region]], peer, tag)))
-            yield True
+            for slot, number, progress.peer, channel in turn.sends:
+                region = regions[number]
+                tag = OURS | (tags[channel] + region.numel()) * _SPREAD % OURS
+                under_way[slot] = wires[channel].send([region], progress.peer, tag)
             limit = timedelta(seconds=max(0.001, deadline - time.monotonic()))
+            combine: Any = team.combines[turn.channel]
             progress.verb = "receive from"
-            for slot, progress.peer in step.awaits:
-                posted.pop(slot).wait(limit)
-            for out, left, right in step.early:
-                combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
+            for slot, progress.peer in turn.awaits:
+                under_way.pop(slot).wait(limit)
+            for out, left, right in turn.early:
+                combine(regions[left], regions[right], out=regions[out])
             progress.verb = "send to"
-            for progress.peer, work in sent:
-                work.wait(limit)
-            for out, left, right in step.late:
-                combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
-            for to, source in step.unpack:
+            for slot, progress.peer in turn.leaves:
+                under_way.pop(slot).wait(limit)
+            for out, left, right in turn.late:
+                combine(regions[left], regions[right], out=regions[out])
+            for to, source in turn.unpack:
                 regions[to].copy_(regions[source])
     except RuntimeError as error:
-        raise StepFailure(progress, error, (posted, sent, regions)) from error
+        raise StepFailure(progress, error, (under_way, regions)) from error
 
 
 def run_grouped(
@@ -141,7 +131,7 @@ def run_grouped(
 
     Channel i has process group ``groups[i]``, reduction ``combines[i]`` and, on CUDA, stream ``streams[i]``: its
     reductions run there under the transfers of the other channels. Batches are issued round robin, in the same order on
-    all ranks; the host waits for nothing. The plan must have been compiled with ``ahead=0``.
+    all ranks; the host waits for nothing. The plan must have been compiled with ``ahead=0, together=False``.
 
     Raises:
         StepFailure: a batch could not be issued.
@@ -149,32 +139,32 @@ def run_grouped(
     current = torch.cuda.current_stream() if streams else None
     for stream in streams:
         stream.wait_stream(current)
-    for position in range(max(map(len, plan.channels), default=0)):
-        for channel, steps in enumerate(plan.channels):
-            if position < len(steps):
+    for position in range(max(map(len, plan.teams))):
+        for channel, turns in enumerate(plan.teams):
+            if position < len(turns):
                 with torch.cuda.stream(streams[channel] if streams else None):
-                    _grouped_step(groups[channel], steps[position], regions, combines[channel])
+                    _grouped_turn(groups[channel], turns[position], regions, combines[channel])
     for stream in streams:
         current.wait_stream(stream)  # type: ignore[union-attr]
 
 
-def _grouped_step(
-    group: dist.ProcessGroup, step: StepPlan, regions: Sequence[torch.Tensor], combine: Combine | None
+def _grouped_turn(
+    group: dist.ProcessGroup, turn: Turn, regions: Sequence[torch.Tensor], combine: Combine | None
 ) -> None:
-    for to, source in step.copies:
+    for to, source in turn.copies:
         regions[to].copy_(regions[source], non_blocking=True)
     batch = [
-        dist.P2POp(dist.irecv, regions[region], group=group, group_peer=peer) for _, region, peer in step.posts
-    ] + [dist.P2POp(dist.isend, regions[region], group=group, group_peer=peer) for region, peer in step.sends]
+        dist.P2POp(dist.irecv, regions[number], group=group, group_peer=peer) for _, number, peer, _ in turn.posts
+    ] + [dist.P2POp(dist.isend, regions[number], group=group, group_peer=peer) for _, number, peer, _ in turn.sends]
     try:
         for work in dist.batch_isend_irecv(batch) if batch else ():
             work.wait()
     except RuntimeError as error:
-        progress = Progress(time.monotonic(), step.index, "exchange with", batch[0].group_peer)
+        progress = Progress(time.monotonic(), turn.index, "exchange with", batch[0].group_peer)
         raise StepFailure(progress, error, regions) from error
-    for out, left, right in step.early + step.late:
+    for out, left, right in turn.early + turn.late:
         combine(regions[left], regions[right], out=regions[out])  # type: ignore[misc]
-    for to, source in step.unpack:
+    for to, source in turn.unpack:
         regions[to].copy_(regions[source], non_blocking=True)
 
 

@@ -469,7 +469,7 @@ def test_choose_is_the_same_everywhere_and_is_what_auto_runs(ranks):
     chosen = ranks(4, chosen_names)
     assert len({tuple(names) for names in chosen}) == 1
     assert chosen[0][0] == "recursive_doubling"
-    assert chosen[0][-1] == "ring:channels=2"
+    assert chosen[0][-1] == "ring:channels=16"
 
 
 def chosen_names():
