@@ -34,8 +34,8 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
 }
 LARGEST_WALK = 1 << 16  # messages; a candidate with more is not walked but left out
 TIE = 0.05  # the model is no better than this
-# A ring on CPUs takes its large chunks in segments, so that what has arrived is still in the cache when it is added. The
-# model knows nothing of caches; measured, this is worth up to a fifth.
+# A ring on CPUs takes its large chunks in segments, so that what has arrived is still in the cache when it is added.
+# The model knows nothing of caches; measured, this is worth up to a fifth.
 SEGMENT = 1 << 20
 MOST_CHANNELS = 16
 

@@ -34,8 +34,8 @@ from .work import Outcome, StreamWork, Work, Worker
 # gloo never ends the wait for a send that was under way when its peer died. A message up to this size fits into the
 # socket's buffer, so that wait is short; an operation with a longer one runs on the worker, and the caller watches.
 INLINE_BYTES = 1 << 16
-# A lone channel receives a step ahead chunks up to this size; the second buffer of larger ones costs more cache than that
-# is worth. Channels that take turns do so always.
+# A lone channel receives a step ahead chunks up to this size; the second buffer of larger ones costs more cache than
+# that is worth. Channels that take turns do so always.
 AHEAD_BYTES = 1 << 19
 TICK = 0.25  # seconds between two looks at the peers while an operation lasts
 
@@ -109,6 +109,7 @@ class Communicator:
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
         group = _member_of(group)
+        self._number = _made[group] = _made.get(group, -1) + 1  # several on one group have tags of their own
         self._group = weakref.ref(group)  # weak: destroying the group must close its connections
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.backend = dist.get_backend(group)
@@ -163,7 +164,7 @@ class Communicator:
             chunk = sum(layout.lengths) * dtype.itemsize / schedule.channels / schedule.chunk_count(self.size)
             ahead = 1 if self.streaming and (schedule.channels > 1 or chunk <= AHEAD_BYTES) else 0
             plan = compile_plan(schedule, self.rank, self.size, layout, ahead, together=self.streaming)
-            kind = f"{collective}|{schedule}|{root}|{dtype}"
+            kind = f"{self._number}|{collective}|{schedule}|{root}|{dtype}"
             seeds = [zlib.crc32(f"{kind}|{i}".encode()) for i in range(schedule.channels)]
             prepared = _remember(self._prepared, key, Prepared(str(schedule), plan, seeds))
         return prepared
@@ -365,6 +366,7 @@ def _default_timeout(group: dist.ProcessGroup) -> float:
     return timeout.total_seconds()
 
 
+_made: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
 _communicators: weakref.WeakKeyDictionary[dist.ProcessGroup, Communicator] = weakref.WeakKeyDictionary()
 
 

@@ -1,8 +1,8 @@
 """Compile one rank's part of a schedule into a plan.
 
 What a hand-written algorithm does for itself, the compiler does for all: see ``channel``. Channels with the same
-program make a team, which takes turns in one thread: a channel ends a step, starts its next one, and while that is under
-way the others have their turns. Because all ranks take the same turns in the same order, this waits in a cycle only if
+program make a team, which takes turns in one thread: a channel ends a step, starts its next one, and while that is on
+its way the others have their turns. Because all ranks take the same turns in the same order, this waits in a cycle only if
 one channel alone would.
 """
 
