@@ -2,8 +2,8 @@
 
 What a hand-written algorithm does for itself, the compiler does for all: see ``channel``. Channels with the same
 program make a team, which takes turns in one thread: a channel ends a step, starts its next one, and while that is on
-its way the others have their turns. Because all ranks take the same turns in the same order, this waits in a cycle only if
-one channel alone would.
+its way the others have their turns. Because all ranks take the same turns in the same order, this waits in a cycle
+only if one channel alone would.
 """
 
 from __future__ import annotations
