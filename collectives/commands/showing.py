@@ -94,7 +94,7 @@ def _columns(held: list[dict[Place, Content]], targets: list[Place], collective:
 
 def _name(place: Place) -> str:
     space, index = place
-    return str(index) if space == "work" else f"{space[:3]}{index}"
+    return str(index) if space == "work" else f"{'scr' if space == 'scratch' else space.removesuffix('put')}{index}"
 
 
 def _content(content: Content, size: int) -> str:
@@ -115,15 +115,19 @@ def _grid(
     arrows: list[tuple[int, int, str]],
 ) -> Iterator[str]:
     cells = {(r, c): _content(held[r][c], size) for r in range(size) for c in columns if c in held[r]}
-    width = 1 + max([len(text) for text in cells.values()] + [len(_name(c)) for c in columns] + [3])
-    yield f"\n[bold]{title:<9}[/bold]chunk " + "".join(f" {_name(c):^{width}}" for c in columns)
+    width = 1 + max([len(text) for text in cells.values()] + [len(_name(c)) for c in columns] + [2])
+    yield (f"\n[bold]{title:<9}[/bold]chunk " + "".join(f" {_name(c):<{width}}" for c in columns)).rstrip()
     for rank in range(size):
-        line = f"{'rank ' + str(rank):>15}"
+        line = f"{'rank ' + str(rank):>14} "
         for column in columns:
             sign = signs.get((rank, column), " ")
-            text = f"{sign + cells.get((rank, column), '·'):^{width}}"
+            text = sign + f"{cells.get((rank, column), '·'):<{width}}"
             style = "green" if column in held[rank] and ends[rank].get(column) == held[rank][column] else ""
             style += " bold" if sign != " " else ""
-            line += f" [{style.strip()}]{text}[/]" if style.strip() else f" {text}"
-        came = [f"{source}: {chunk}" for to, source, chunk in arrows if to == rank]
-        yield (line + ("  ← " + ", ".join(came) if came else "")).rstrip()
+            line += f"[{style.strip()}]{text}[/]" if style.strip() else text
+        came: dict[int, list[str]] = {}
+        for to, source, chunk in arrows:
+            if to == rank:
+                came.setdefault(source, []).append(chunk)
+        said = "; ".join(f"{', '.join(chunks)} from rank {source}" for source, chunks in came.items())
+        yield (line + (" ← " + said if said else "")).rstrip()
