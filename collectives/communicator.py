@@ -89,10 +89,11 @@ class Prepared:
 
 @dataclass(slots=True)
 class Running:
-    """The streaming operation under way, and where each of its teams is."""
+    """The streaming operation under way, until when, and where each of its teams is."""
 
     call: Call
     algorithm: str
+    deadline: float
     teams: list[Progress]
 
 
@@ -221,12 +222,16 @@ class Communicator:
                 raise TimeoutError
 
     def _look_after_peers(self, running: Running) -> None:
-        """Fail the operation under way if a connection has closed, naming what waits for it."""
+        """Fail the operation under way if a connection has closed, naming what waits for it.
+
+        Around the deadline it ends by itself, and a timeout closes this rank's own connections: no sign of a dead peer.
+        """
+        if time.monotonic() > running.deadline - TICK / 2:
+            return
         closed = failure.closed_peers(self)
         if closed:
             waiting = [progress for progress in running.teams if progress.peer in closed] or running.teams
-            cause = RuntimeError(f"Connection closed by peer (rank {', '.join(map(str, closed))})")
-            self._fail(running, StepFailure(waiting[0], cause))
+            self._fail(running, StepFailure(waiting[0], RuntimeError("connection closed by peer"), closed=closed))
 
     def _fail(self, running: Running, stop: StepFailure) -> None:
         """Break this communicator, once, and let the other ranks know at once."""
@@ -259,7 +264,7 @@ class Communicator:
             combines = self._traced(combines)
         tags = [seed + number for seed in prepared.seeds]
         teams = [Team(turns, wires, combines, tags, Progress(now)) for turns in plan.teams]
-        running = self._running = Running(call, prepared.algorithm, [team.progress for team in teams])
+        running = self._running = Running(call, prepared.algorithm, deadline, [team.progress for team in teams])
 
         def run(team: Team) -> None:
             try:
@@ -296,7 +301,7 @@ class Communicator:
             combines = self._traced([call.combine] * channels)
             run_grouped(self._groups[:channels], prepared.plan, regions, combines, self._streams[:channels])
         except StepFailure as stop:
-            self._fail(Running(call, prepared.algorithm, []), stop)
+            self._fail(Running(call, prepared.algorithm, 0.0, []), stop)
         if self.broken is not None:
             raise self.broken
 
@@ -327,7 +332,9 @@ class Communicator:
         if held is None or held.numel() < elements:
             if held is not None and held.is_cuda:
                 torch.cuda.synchronize(held.device)  # an operation under way may still use it
-            self._scratch[key] = held = torch.empty(max(elements, 1024), dtype=like.dtype, device=like.device)
+            with torch.inference_mode(False):  # it outlives the call, which may be inside
+                held = torch.empty(max(elements, 1024), dtype=like.dtype, device=like.device)
+            self._scratch[key] = held
         return held
 
 

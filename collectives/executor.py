@@ -53,13 +53,16 @@ class Progress:
 
 
 class StepFailure(Exception):
-    """A run that stopped: where, after how long, and what the transport said."""
+    """A run that stopped: where, after how long, and what the transport said.
 
-    def __init__(self, progress: Progress, cause: BaseException, kept: Any = None) -> None:
+    closed: peers that a watcher found gone, whether the run waits for them or not.
+    """
+
+    def __init__(self, progress: Progress, cause: BaseException, kept: Any = None, closed: Sequence[int] = ()) -> None:
         super().__init__(str(cause))
         self.step, self.verb, self.peer = progress.step, progress.verb, progress.peer
         self.waited = time.monotonic() - progress.began
-        self.cause = cause
+        self.cause, self.closed = cause, closed
         self.kept = kept  # works and tensors that the transport may still refer to
 
 

@@ -1,12 +1,14 @@
-"""When a rank fails: say so to the others at once, and say in one sentence what happened."""
+"""When a rank fails: tell the others at once, and say in one sentence what happened and who began it."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import threading
+import time
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -18,59 +20,43 @@ from .executor import StepFailure
 if TYPE_CHECKING:
     from .communicator import Communicator
 
-_KEY = "collectives/first-failure"
+T = TypeVar("T")
+
+_KEY = "collectives/gave-up"
 _PROBE = 2**31 - 1  # a tag that nobody sends with
 _NOWHERE = torch.empty(1, dtype=torch.uint8)
+_COURTESY = 0.3  # seconds in which the next rank in the chain of waits may still say why it gave up
 _PATIENCE = 1.0  # seconds for the store, which may have died with its host
+_LONGEST_CHAIN = 64
+_SILENT = "is stalled, or called something else (check=True compares the calls)"
 
 
 def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFailure) -> CollectiveError:
     """End this rank's part in a failed operation, and return the error for the caller.
 
-    A word in the store tells the others who failed first and why; closing this rank's connections makes whoever waits
-    for it raise within moments instead of at its timeout.
+    The rank leaves a word in the group's store: for whom it waited. It closes its connections, so that who waits for it
+    raises within moments instead of at its timeout. Then it follows the others' words back to where it began.
     """
-    what = (
-        f"at step {stop.step} of {call} it waited {stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {_cause(stop)}"
-    )
-    closed = [peer for peer in closed_peers(communicator) if peer != stop.peer]
-    word = json.dumps({"rank": communicator.rank, "what": what, "call": call})
-    first: Any = _patiently(lambda: _leave_word(_get_process_group_store(communicator.group), word))
+    closed = [] if _is_timeout(stop) else closed_peers(communicator)  # a timeout has closed this rank's own
+    if _is_closed(stop) and stop.peer not in closed and not stop.closed:
+        closed.append(stop.peer)
+    word = {"peer": stop.peer, "call": call, "closed": closed}
+    store = _get_process_group_store(communicator.group)
+    _patiently(lambda: store.set(f"{_KEY}/{communicator.rank}", json.dumps(word)))
     _close_connections(communicator)
+    chain = _patiently(lambda: _follow(store, communicator.rank, stop.peer)) or []
     text = (
         f"{call} (algorithm {algorithm}) failed on rank {communicator.rank} at step {stop.step}: it waited "
-        f"{stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {_cause(stop)}"
+        f"{stop.waited:.2f} s to {stop.verb} rank {stop.peer}; "
     )
-    if closed:
-        text += "".join(f"; rank {peer} closed the connection, too" for peer in closed)
-    if first and first["rank"] != communicator.rank:
-        text += f". Rank {first['rank']} failed first: {first['what']}"
-        if first["call"] != call:
-            text += f". The ranks disagree: rank {first['rank']} was in {first['call']}"
     return CollectiveError(
-        text,
+        text + _in_words(communicator.rank, stop, closed, chain) + _disagreement(call, chain),
         operation=call.split(" ")[0],
         algorithm=algorithm,
         step=stop.step,
         peer=stop.peer,
         waited=stop.waited,
     )
-
-
-def _leave_word(store: Any, word: str) -> Any:
-    """The first word that any rank left; ``word`` itself if there was none."""
-    store.compare_set(_KEY, "", word)
-    return json.loads(store.get(_KEY))
-
-
-def _close_connections(communicator: Communicator) -> None:
-    """gloo closes the connections of a group when one of its waits times out, and only then."""
-    if communicator.backend != "gloo":
-        return
-    for peer in range(communicator.size):
-        if peer != communicator.rank:
-            with contextlib.suppress(RuntimeError):
-                communicator.group.recv([_NOWHERE], peer, _PROBE).wait(timedelta(milliseconds=1))
 
 
 def closed_peers(communicator: Communicator) -> list[int]:
@@ -88,27 +74,73 @@ def closed_peers(communicator: Communicator) -> list[int]:
     return closed
 
 
-def _cause(stop: StepFailure) -> str:
-    said = str(stop.cause)
-    if "imed out" in said or "Application timeout" in said:
-        return (
-            f"nothing happened in that time: rank {stop.peer} is stalled, or called something else "
-            "(check=True compares the calls)"
-        )
-    if any(word in said for word in ("closed by peer", "reset by peer", "Broken pipe", "refused")):
-        return f"rank {stop.peer} closed the connection: it died or gave up"
-    return said.splitlines()[0]
+def _close_connections(communicator: Communicator) -> None:
+    """gloo closes the connections of a group when one of its waits times out, and only then."""
+    if communicator.backend != "gloo":
+        return
+    for peer in range(communicator.size):
+        if peer != communicator.rank:
+            with contextlib.suppress(RuntimeError):
+                communicator.group.recv([_NOWHERE], peer, _PROBE).wait(timedelta(milliseconds=1))
 
 
-def _patiently(ask: Any) -> Any:
+def _follow(store: Any, rank: int, peer: int) -> list[tuple[int, dict[str, Any]]]:
+    """The words of ``peer``, of the one it waited for, and so on, to one who has left none or has come before."""
+    chain: list[tuple[int, dict[str, Any]]] = []
+    until = time.monotonic() + _COURTESY
+    while peer != rank and all(peer != before for before, _ in chain) and len(chain) < _LONGEST_CHAIN:
+        key = f"{_KEY}/{peer}"
+        while not store.check([key]) and time.monotonic() < until:
+            time.sleep(0.01)
+        if not store.check([key]):
+            break
+        word = json.loads(store.get(key))
+        chain.append((peer, word))
+        peer = word["peer"]
+    return chain
+
+
+def _in_words(rank: int, stop: StepFailure, closed: list[int], chain: list[tuple[int, dict[str, Any]]]) -> str:
+    if not chain and not _is_timeout(stop) and not _is_closed(stop):
+        return str(stop.cause).splitlines()[0]
+    last = chain[-1][1]["peer"] if chain else stop.peer
+    gave_up = ", which gave up, waiting for ".join(f"rank {peer}" for peer, _ in chain)
+    start = f"{gave_up} gave up, waiting for " if chain else ""
+    if last == rank:
+        return f"{start}this one: it came too late, or the ranks do not make the same calls (check=True compares them)"
+    if any(last == peer for peer, _ in chain):
+        return f"{start}rank {last}: the ranks do not make the same calls (check=True compares them)"
+    dead = last in closed or any(last in word["closed"] for _, word in chain)
+    ending = "closed the connection without a word: it died or left the group" if dead else _SILENT
+    if chain:
+        return f"{start}rank {last}, which {ending}"
+    if not dead and stop.closed:
+        return f"meanwhile rank {', '.join(map(str, stop.closed))} closed the connection: it died or left the group"
+    return f"rank {last} {ending}" if dead else f"nothing happened in that time: rank {last} {ending}"
+
+
+def _disagreement(call: str, chain: list[tuple[int, dict[str, Any]]]) -> str:
+    others = [f"rank {peer} was in {word['call']}" for peer, word in chain if word["call"] != call]
+    return f". The ranks disagree: {'; '.join(others)}" if others else ""
+
+
+def _is_timeout(stop: StepFailure) -> bool:
+    return "imed out" in str(stop.cause) or "Application timeout" in str(stop.cause)
+
+
+def _is_closed(stop: StepFailure) -> bool:
+    return any(word in str(stop.cause) for word in ("closed by peer", "reset by peer", "Broken pipe", "refused"))
+
+
+def _patiently(ask: Callable[[], T]) -> T | None:
     """The answer of the store, or None if there is none soon."""
-    answer: list[Any] = []
+    answer: list[T] = []
 
     def run() -> None:
-        try:
+        with contextlib.suppress(
+            dist.DistError, RuntimeError, ValueError
+        ):  # no store, no word: the failure is told anyway
             answer.append(ask())
-        except (dist.DistError, RuntimeError, ValueError):
-            return  # no store, no word: the failure itself is reported all the same
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()

@@ -253,7 +253,7 @@ def _check_files(args: Namespace) -> None:
         if not os.access(folder, os.W_OK):
             raise ValueError(f"--{flag} {path}: folder {str(folder)!r} cannot be written to; choose another")
     if args.plot is not None:
-        if importlib.util.find_spec("matplotlib") is None:
-            raise ValueError(f"--plot {args.plot} needs matplotlib: pip install 'ringlab[viz]', or leave --plot out")
         if Path(args.plot).suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--plot {args.plot}: name a .png, .svg or .pdf file")
+        if importlib.util.find_spec("matplotlib") is None:
+            raise ValueError(f"--plot {args.plot} needs matplotlib: pip install 'ringlab[viz]', or leave --plot out")

@@ -365,6 +365,9 @@ def odd_tensors():
         C.all_reduce(large)
         assert inside.tolist() == [3, 3, 3]
         assert (large == 3).all()
+    outside = torch.full((3,), float(rank))
+    C.all_reduce(outside)
+    assert outside.tolist() == [3, 3, 3]
 
 
 def test_in_place_forms(ranks):

@@ -130,7 +130,7 @@ def test_without_check_different_sizes_time_out_and_nothing_crashes(algorithm):
         assert kind == "CollectiveError"
         assert seconds < 5
         assert "all_reduce" in text
-        assert "check=True" in text or "failed first" in text
+        assert "check=True" in text
 
 
 def different_sizes(algorithm):
@@ -141,7 +141,7 @@ def different_sizes(algorithm):
 def test_one_rank_skips_a_call():
     kinds, texts = zip(*launch.run(skips, 3), strict=True)
     assert kinds == ("CollectiveError", None, "CollectiveError")
-    assert any("rank 1 is stalled, or called something else" in text for text in texts)
+    assert any(re.search("rank 1,? (which )?is stalled, or called something else", text) for text in texts)
 
 
 def skips():
@@ -170,7 +170,7 @@ def test_a_stalled_rank(algorithm, elements):
             assert f"on rank {rank} at step {step}: it waited" in text
             assert "all_reduce" in text
             assert algorithm in text
-    assert any("rank 2 is stalled" in text for _, _, text, *_ in results)
+        assert re.search("rank 2,? (which )?is stalled|waiting for this one" if rank != 2 else "this one", text), text
 
 
 def stalls(algorithm, elements):
@@ -198,7 +198,7 @@ def test_a_killed_rank(tmp_path, algorithm, elements, asynchronous):
         assert again == "CollectiveError"
         assert float(seconds) < 2
         assert "step" in text
-        assert re.search(r"rank 1 closed the connection", text), text
+        assert re.search("rank 1,? (which )?closed the connection", text), text
         assert algorithm.split(":")[0] in text
 
 
