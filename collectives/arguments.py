@@ -55,16 +55,19 @@ def block_lengths(name: str, tensors: Sequence[torch.Tensor], comm: Communicator
     return tuple(tensor.numel() for tensor in tensors)
 
 
-def root_rank(name: str, rank: int | None, group_rank: int | None, comm: Communicator) -> int:
-    """The root as a rank of the group, from a global rank or a rank of the group."""
+def root_rank(
+    name: str, rank: int | None, group_rank: int | None, comm: Communicator, default: int | None = None
+) -> int:
+    """The root as a rank of the group, from a global rank or a rank of the group; ``default``: a global one."""
     if rank is not None and group_rank is not None:
         raise ValueError(f"{name}={rank} and group_{name}={group_rank} are both given: give one")
     if group_rank is not None:
         if not isinstance(group_rank, int) or not 0 <= group_rank < comm.size:
             raise ValueError(f"group_{name}={group_rank!r}: the group's ranks are 0 to {comm.size - 1}")
         return group_rank
+    rank = default if rank is None else rank
     if rank is None:
-        return 0
+        raise ValueError(f"{name} is missing: give a global rank as {name}, or a rank of the group as group_{name}")
     members = dist.get_process_group_ranks(comm.group)
     if rank not in members:
         raise ValueError(
@@ -77,6 +80,8 @@ def root_rank(name: str, rank: int | None, group_rank: int | None, comm: Communi
 def splits_of(name: str, tensor: torch.Tensor, rows: Sequence[int] | None, comm: Communicator) -> list[int]:
     """Elements of every block of a tensor that is cut along dimension 0."""
     total = tensor.shape[0] if tensor.dim() else tensor.numel()
+    if rows is not None and not isinstance(rows, Sequence):
+        raise ValueError(f"{name}_split_sizes={rows!r}: give a list of {comm.size} row counts")
     if rows is None or len(rows) == 0:
         if total % comm.size:
             raise ValueError(
@@ -95,3 +100,8 @@ def describe(collective: str, tensor: torch.Tensor, *words: str, shape: bool = T
     """A call in words, the same on every rank that makes the same call."""
     size = f"{'×'.join(map(str, tensor.shape)) or 'a scalar'} " if shape else ""
     return ", ".join([f"{collective} of {size}{str(tensor.dtype).removeprefix('torch.')}", *words])
+
+
+def in_dtype(accumulate: torch.dtype | None) -> list[str]:
+    """What ``describe`` says of a wider dtype to work in."""
+    return [] if accumulate is None else [f"accumulated in {str(accumulate).removeprefix('torch.')}"]

@@ -25,6 +25,21 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             fresh.unlink(missing_ok=True)
 
 
+def check_writable(option: str, path: str | os.PathLike[str]) -> None:
+    """Refuse a place for a file before any work is done.
+
+    Raises:
+        ValueError: its folder is missing or cannot be written to, or it is a folder itself.
+    """
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(f"{option} {path}: folder {str(folder)!r} does not exist; make it first")
+    if Path(path).is_dir():
+        raise ValueError(f"{option} {path}: this is a folder; name a file in it")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option} {path}: folder {str(folder)!r} cannot be written to; choose another")
+
+
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write ``text`` to ``path``, replacing what was there in one step."""
     with replacing(path) as fresh:

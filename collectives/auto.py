@@ -6,13 +6,17 @@ that ranks never differ.
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from dataclasses import asdict
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from . import failure
 from .contract import contract_of
 from .cost import Machine, predict
+from .errors import CollectiveError
 from .registry import find
 
 if TYPE_CHECKING:
@@ -29,10 +33,11 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "reduce_scatter": ("ring", "halving_doubling", "direct"),
     "gather": ("direct", "binomial"),
     "scatter": ("direct", "binomial"),
-    "all_to_all": ("direct", "bruck"),
+    "all_to_all": ("direct",),  # only the two ends of a message know whether blocks are uneven
     "barrier": ("dissemination",),
 }
 LARGEST_WALK = 1 << 16  # messages; a candidate with more is not walked but left out
+_TICK = 0.25  # seconds between two looks whether rank 0 is still there
 TIE = 0.05  # the model is no better than this
 # A ring on CPUs takes its large chunks in segments, so that what has arrived is still in the cache when it is added.
 # The model knows nothing of caches; measured, this is worth up to a fifth.
@@ -74,22 +79,39 @@ def pick(collective: str, nbytes: int, size: int, machine: Machine) -> str:
 
 
 class Picker:
-    """One group's picks; asks rank 0 for its machine at the first."""
+    """One group's picks, on the machine of its rank 0.
 
-    def __init__(self) -> None:
+    Rank 0 leaves word of it in the group's store when it begins to use the group, and the others read it when they
+    first need it; nobody waits for all.
+    """
+
+    def __init__(self, communicator: Communicator) -> None:
+        self._key = f"collectives/machine/{communicator.number}"
         self._machine: Machine | None = None
+        if communicator.rank == 0:
+            local = int(os.environ.get("LOCAL_WORLD_SIZE", communicator.size))
+            self._machine = machine_here(communicator.backend, local, communicator.size)
+            if communicator.size > 1:
+                failure.store_of(communicator).set(self._key, json.dumps(asdict(self._machine)))
 
     def machine(self, communicator: Communicator, timeout: float) -> Machine:
-        """The machine that the ranks agreed on; the first call is a collective operation of at most ``timeout`` s."""
-        if self._machine is None:
-            from .agreement import broadcast_numbers
+        """Rank 0's machine.
 
-            local = int(os.environ.get("LOCAL_WORLD_SIZE", communicator.size))
-            m = machine_here(communicator.backend, local, communicator.size)
-            numbers = [m.alpha, m.beta, m.gamma, m.base, m.overhead, float(m.cores)]
-            agreed = broadcast_numbers(communicator, numbers, time.monotonic() + timeout)
-            alpha, beta, gamma, base, overhead, cores = agreed
-            self._machine = Machine(alpha, beta, gamma, base, overhead, int(cores))
+        Raises:
+            CollectiveError: rank 0 has not used the group within ``timeout`` seconds, or is gone.
+        """
+        if self._machine is None:
+            store, until = failure.store_of(communicator), time.monotonic() + timeout
+            look = time.monotonic() + _TICK
+            while not store.check([self._key]):
+                now = time.monotonic()
+                gone = now > look and 0 in failure.closed_peers(communicator)
+                if gone or now > until:
+                    why = "it closed the connection" if gone else f"it has not come within {timeout:g} s"
+                    raise CollectiveError(f"algorithm 'auto' needs to hear of rank 0's machine, but {why}", peer=0)
+                look = look if now < look else now + _TICK
+                time.sleep(0.002)
+            self._machine = Machine(**json.loads(store.get(self._key)))
         return self._machine
 
     def pick(self, communicator: Communicator, collective: str, nbytes: int, timeout: float) -> str:
@@ -99,7 +121,8 @@ class Picker:
 def choose(collective: str, nbytes: int, group: dist.ProcessGroup | None = None) -> str:
     """What ``algorithm="auto"`` picks for a buffer of ``nbytes`` on ``group``.
 
-    The first call on a group (or the first collective with ``auto``) agrees on rank 0's machine: every member makes it.
+    The answer is the same on all members, as it depends on the machine of the group's rank 0 alone; a rank that asks
+    first waits until rank 0 uses the group.
 
     Raises:
         ValueError: an unknown collective, or a negative size.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from .communicator import Call, Communicator
+from .communicator import Call, Communicator, Seconds
 from .layout import Layout
 from .reduction import Combine
 from .schedule import Schedule
@@ -26,6 +26,9 @@ class Buffers:
         self.tensors: list[torch.Tensor] = []
         self.accumulate = accumulate
         self._back: list[tuple[torch.Tensor, torch.Tensor]] = []
+        self._read_only: list[int] = []
+        self._written: list[int] = []
+        self._inference = False
 
     def add(self, tensor: torch.Tensor, reads: bool, writes: bool) -> int:
         """The tensor's number. A contiguous one is used as it lies; of another, only what is read is copied in, and
@@ -36,6 +39,8 @@ class Buffers:
         """
         if tensor.requires_grad:
             tensor = tensor.detach()
+        self._inference = self._inference or tensor.is_inference()
+        (self._written if writes else self._read_only).append(len(self.tensors))
         dtype = self.accumulate or tensor.dtype
         if dtype == tensor.dtype and tensor.is_contiguous() and not tensor.is_conj() and not tensor.is_neg():
             self.tensors.append(tensor if tensor.dim() == 1 else tensor.view(-1))
@@ -59,11 +64,12 @@ class Buffers:
         *,
         algorithm: str | Schedule,
         async_op: bool,
-        timeout: float | None,
+        timeout: Seconds | None,
         check: bool | None,
         root: int = 0,
         combine: Combine | None = None,
         divide: Sequence[int] = (),
+        splits: tuple[list[int], list[int]] | None = None,
     ) -> Handle:
         """Run the call, or start it.
 
@@ -71,7 +77,11 @@ class Buffers:
             layout: where the blocks lie in the tensors, by number.
             describe: says the call in words, the same on all ranks.
             divide: numbers of the tensors to divide by the number of ranks in the end (an average).
+            splits: elements given to and taken from every rank, where they may differ.
         """
+        for number in self._read_only:
+            if any(_overlap(self.tensors[number], self.tensors[other]) for other in self._written):
+                self.tensors[number] = self.tensors[number].clone()  # as it was before anything is written
 
         def after() -> None:
             for number in divide:
@@ -81,5 +91,12 @@ class Buffers:
 
         nbytes = sum(layout.lengths) * self.tensors[0].element_size()
         last: Callable[[], None] | None = after if divide or self._back else None
-        call = Call(collective, algorithm, layout, self.tensors, nbytes, describe, root, combine, last)
+        call = Call(collective, algorithm, layout, self.tensors, nbytes, describe, root, combine, last, splits)
+        call.inference = self._inference
         return communicator.run(call, async_op, timeout, check)
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share memory."""
+    first, second = one.data_ptr(), other.data_ptr()
+    return first < second + other.nbytes and second < first + one.nbytes

@@ -6,30 +6,42 @@ sub-groups, folds and hierarchies; ``yield from`` is sequence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from .contract import BLOCK_ONLY
 from .schedule import Buffer, Chunk, ChunkLike, Operation, Program, Recv, Reduce, Schedule, Send, Step
 
 ChunkMap: TypeAlias = Sequence[ChunkLike | Sequence[ChunkLike]]
 
 
-def place(steps: Iterable[Step | Operation], ranks: Sequence[int], chunks: ChunkMap | None = None) -> Iterator[Step]:
+def place(
+    steps: Iterable[Step | Operation],
+    ranks: Sequence[int],
+    chunks: ChunkMap | None = None,
+    keep: Collection[str] = ("scratch",),
+) -> Iterator[Step]:
     """The same steps, by other ranks on other chunks.
 
     Args:
         steps: what one rank does, in its own numbering.
         ranks: ``ranks[i]`` is the real number of rank i.
         chunks: ``chunks[c]`` is the real chunk c, or a sequence of them (a block, which travels as one message);
-            None keeps the numbers. ``Buffer("input")`` and ``("output")`` are renumbered alike; ``scratch`` is each
-            rank's own and stays.
+            None keeps the numbers. ``Buffer("input")`` and ``("output")`` are renumbered alike.
+        keep: buffers whose numbers stay; ``scratch`` is each rank's own.
+
+    Raises:
+        ValueError: ``ranks`` names a rank twice, or a negative one.
 
     O(1) an operation. Example: a broadcast from ``root`` is
     ``place(broadcast((rank - root) % size, size), [(i + root) % size for i in range(size)])``.
     """
 
+    if len(set(ranks)) < len(ranks) or min(ranks, default=0) < 0:
+        raise ValueError(f"ranks={list(ranks)}: each must be another rank, from 0 on")
+
     def real(chunk: ChunkLike) -> Iterator[ChunkLike]:
-        if chunks is None or (isinstance(chunk, Chunk) and chunk.buffer == "scratch"):
+        if chunks is None or (isinstance(chunk, Chunk) and chunk.buffer in keep):
             yield chunk
             return
         target = chunks[chunk.index if isinstance(chunk, Chunk) else chunk]
@@ -58,8 +70,10 @@ def rooted(schedule: Schedule, root: int, size: int) -> Schedule:
     if schedule.collective in ("gather", "scatter"):
         chunks = [ranks[c // mine] * mine + c % mine for c in range(count)]
 
+    keep = {"scratch", BLOCK_ONLY.get(schedule.collective, "scratch")}  # the rank's own block has its own numbers
+
     def moved(channel: int) -> Program:
-        return lambda rank, size: place(schedule.steps((rank - root) % size, size, channel), ranks, chunks)
+        return lambda rank, size: place(schedule.steps((rank - root) % size, size, channel), ranks, chunks, keep)
 
     programs = {program: moved(schedule.programs.index(program)) for program in schedule.programs}  # same stays same
     return Schedule(
@@ -91,6 +105,7 @@ def rings(orders: Sequence[Sequence[int]], collective: str = "all_reduce") -> Sc
     }
     if collective not in programs:
         raise ValueError(f"collective={collective!r} has no ring: use one of {', '.join(programs)}")
+    orders = [[int(rank) for rank in order] for order in orders]
     if not orders:
         raise ValueError("orders is empty: give one order of the ranks a ring")
     for order in orders:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -46,6 +46,8 @@ class Call:
 
     tensors: the caller's, flat and contiguous, numbered as ``layout`` numbers them; after: runs when all is done.
     describe: says in words what the ranks must agree on; nbytes: the whole buffer.
+    splits: elements given to and taken from every rank, where they may differ.
+    inference: some tensor was made in inference mode, and can be written in it alone.
     """
 
     collective: str
@@ -57,6 +59,8 @@ class Call:
     root: int = 0
     combine: Combine | None = None
     after: Callable[[], None] | None = None
+    splits: tuple[list[int], list[int]] | None = None
+    inference: bool = False
 
 
 @dataclass(slots=True)
@@ -110,7 +114,7 @@ class Communicator:
 
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
         group = _member_of(group)
-        self._number = _made[group] = _made.get(group, -1) + 1  # several on one group have tags of their own
+        self.number = _made[group] = _made.get(group, -1) + 1  # several on one group have tags of their own
         self._group = weakref.ref(group)  # weak: destroying the group must close its connections
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.backend = dist.get_backend(group)
@@ -119,7 +123,8 @@ class Communicator:
         self.tracer: Tracer | None = None
         self._wire: PointToPoint = _backend_of(group) or weakref.proxy(group)
         self.broken: CollectiveError | None = None
-        self.picker = Picker()
+        self.compared = 0
+        self.picker = Picker(self)
         self.check = os.environ.get("COLLECTIVES_CHECK", "0") not in ("", "0")
         self._lock, self._failing = threading.RLock(), threading.Lock()
         self._issued = 0
@@ -130,7 +135,7 @@ class Communicator:
         self._groups: list[dist.ProcessGroup] = []
         self._streams: list[Any] = []
         self._tail: Any = None  # CUDA event: the end of the operation issued last
-        self._schedules: dict[Any, Schedule] = {}
+        self._schedules: dict[Any, tuple[Schedule, bool]] = {}
         self._prepared: dict[Any, Prepared] = {}
 
     @property
@@ -141,18 +146,22 @@ class Communicator:
             raise ValueError("group: it has been destroyed; make a Communicator of a living one")
         return group
 
+    @property
+    def destroyed(self) -> bool:
+        """Whether the process group is gone."""
+        return self._group() is None
+
     # Choosing and compiling.
 
-    def _schedule(self, collective: str, algorithm: str | Schedule, root: int) -> Schedule:
-        """The schedule with that root, looked up and proved once."""
+    def _schedule(self, collective: str, algorithm: str | Schedule, root: int) -> tuple[Schedule, bool]:
+        """The schedule with that root, looked up and proved once, and whether it runs in lockstep."""
         key = collective, algorithm, root
-        schedule = self._schedules.get(key)
-        if schedule is None:
+        found = self._schedules.get(key)
+        if found is None:
             schedule = find(collective, algorithm)
-            if self.size <= PROVED_UP_TO:
-                prove(schedule, self.size)
-            schedule = _remember(self._schedules, key, rooted(schedule, root, self.size))
-        return schedule
+            lockstep = self.size <= PROVED_UP_TO and prove(schedule, self.size).lockstep
+            found = _remember(self._schedules, key, (rooted(schedule, root, self.size), lockstep))
+        return found
 
     def _prepare(
         self, collective: str, algorithm: str | Schedule, root: int, layout: Layout, dtype: torch.dtype
@@ -161,18 +170,18 @@ class Communicator:
         key = collective, algorithm, root, layout, dtype
         prepared = self._prepared.get(key)
         if prepared is None:
-            schedule = self._schedule(collective, algorithm, root)
+            schedule, lockstep = self._schedule(collective, algorithm, root)
             chunk = sum(layout.lengths) * dtype.itemsize / schedule.channels / schedule.chunk_count(self.size)
             ahead = 1 if self.streaming and (schedule.channels > 1 or chunk <= AHEAD_BYTES) else 0
-            plan = compile_plan(schedule, self.rank, self.size, layout, ahead, together=self.streaming)
-            kind = f"{self._number}|{collective}|{schedule}|{root}|{dtype}"
+            plan = compile_plan(schedule, self.rank, self.size, layout, ahead, self.streaming, lockstep)
+            kind = f"{self.number}|{collective}|{schedule}|{root}|{dtype}"
             seeds = [zlib.crc32(f"{kind}|{i}".encode()) for i in range(schedule.channels)]
             prepared = _remember(self._prepared, key, Prepared(str(schedule), plan, seeds))
         return prepared
 
     # Running.
 
-    def run(self, call: Call, async_op: bool, timeout: float | None, check: bool | None) -> Work | StreamWork | None:
+    def run(self, call: Call, async_op: bool, timeout: Seconds | None, check: bool | None) -> Work | StreamWork | None:
         """Run a call, or start it.
 
         Raises:
@@ -180,17 +189,15 @@ class Communicator:
             ValueError: the algorithm does not exist, is wrong, or does not fit; nothing was sent.
         """
         self._raise_if_broken(call)
-        timeout = self.timeout if timeout is None else timeout
+        seconds = self.timeout if timeout is None else _seconds(timeout)
         with self._lock:
-            algorithm = call.algorithm
-            if algorithm == "auto":
-                algorithm = self.picker.pick(self, call.collective, call.nbytes, timeout)
-            prepared = self._prepare(call.collective, algorithm, call.root, call.layout, call.tensors[0].dtype)
+            # An asynchronous "auto" is picked on the worker: hearing of rank 0's machine may take until rank 0 comes.
+            prepared = None if async_op and call.algorithm == "auto" else self._choose(call, seconds)
             number, self._issued = self._issued, self._issued + 1
-            job = partial(self._execute, call, prepared, number, timeout, self.check if check is None else check)
+            job = partial(self._execute, call, prepared, number, seconds, self.check if check is None else check)
             if not self.streaming:
                 return self._issue_on_stream(job, call.tensors, async_op)
-            short = prepared.plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
+            short = prepared is not None and prepared.plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
             if not async_op and short and (self._worker is None or self._worker.idle):
                 job()
                 return None
@@ -199,8 +206,20 @@ class Communicator:
             outcome = self._worker.submit(job)
         if async_op:
             return Work(outcome, self.watch)
-        self.watch(outcome, None)
+        try:
+            self.watch(outcome, None)
+        except KeyboardInterrupt as error:  # nobody will ask for this operation again: the others must not wait for it
+            if not outcome.done and self._running is not None:
+                self._fail(self._running, StepFailure(self._running.teams[0], error))
+            raise
         return None
+
+    def _choose(self, call: Call, timeout: float) -> Prepared:
+        algorithm = call.algorithm
+        if algorithm == "auto":
+            algorithm = self.picker.pick(self, call.collective, call.nbytes, timeout)
+        with self._lock:
+            return self._prepare(call.collective, algorithm, call.root, call.layout, call.tensors[0].dtype)
 
     def _raise_if_broken(self, call: Call) -> None:
         if self.broken is not None:
@@ -228,10 +247,17 @@ class Communicator:
         """
         if time.monotonic() > running.deadline - TICK / 2:
             return
+        if self.destroyed:
+            self.broken = CollectiveError(f"{running.call.describe()}: the group was destroyed in the middle of it")
+            return
         closed = failure.closed_peers(self)
-        if closed:
-            waiting = [progress for progress in running.teams if progress.peer in closed] or running.teams
-            self._fail(running, StepFailure(waiting[0], RuntimeError("connection closed by peer"), closed=closed))
+        waits = [(team, team.step, team.verb, team.peer) for team in running.teams if team.peer in closed]
+        if not waits:
+            return  # whoever has gone had done its part; a rank that waits for it will say so
+        time.sleep(0.02)
+        for team, *before in waits:
+            if [team.step, team.verb, team.peer] == before and self._running is running:
+                self._fail(running, StepFailure(team, RuntimeError("connection closed by peer")))
 
     def _fail(self, running: Running, stop: StepFailure) -> None:
         """Break this communicator, once, and let the other ranks know at once."""
@@ -239,13 +265,15 @@ class Communicator:
             if self.broken is None:
                 self.broken = failure.give_up(self, running.call.describe(), running.algorithm, stop)
 
-    def _execute(self, call: Call, prepared: Prepared, number: int, timeout: float, check: bool) -> None:
+    def _execute(self, call: Call, prepared: Prepared | None, number: int, timeout: float, check: bool) -> None:
         self._raise_if_broken(call)
         deadline = time.monotonic() + timeout
+        prepared = prepared or self._choose(call, timeout)
         if check:
-            agreement.compare(self, f"{call.describe()}, algorithm {prepared.algorithm}", number, deadline)
+            text = f"{call.describe()}, algorithm {prepared.algorithm}"
+            agreement.compare(self, text, number, call.splits, deadline)
         first = call.tensors[0]
-        with torch.inference_mode() if first.is_inference() else contextlib.nullcontext():
+        with torch.inference_mode() if call.inference else contextlib.nullcontext():
             regions = prepared.regions(call.tensors, self.scratch(first, prepared.plan.scratch))
             if self.streaming:
                 self._stream_channels(call, prepared, regions, number, deadline)
@@ -271,6 +299,9 @@ class Communicator:
                 run_streaming(team, regions, deadline)
             except StepFailure as stop:
                 self._fail(running, stop)  # at once, so that the other teams and ranks end, too
+            except BaseException as error:  # an interrupt, say: the others must not wait for this rank
+                self._fail(running, StepFailure(team.progress, error))
+                raise
 
         others = []
         for i, team in enumerate(teams[1:]):
@@ -335,10 +366,20 @@ class Communicator:
             with torch.inference_mode(False):  # it outlives the call, which may be inside
                 held = torch.empty(max(elements, 1024), dtype=like.dtype, device=like.device)
             self._scratch[key] = held
+            for prepared in self._prepared.values():  # their views would keep the old one alive
+                prepared.scratch, prepared.views = None, []
         return held
 
 
 T = TypeVar("T")
+Seconds: TypeAlias = float | timedelta
+
+
+def _seconds(timeout: Seconds) -> float:
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+    if not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ValueError(f"timeout={timeout!r}: give seconds (or a timedelta) above 0, or None for the group's own")
+    return float(seconds)
 
 
 def _remember(cache: dict[Any, T], key: Any, value: T) -> T:

@@ -19,6 +19,7 @@ belong k/n to each rank, in rank order::
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -30,7 +31,7 @@ Place: TypeAlias = tuple[str, int]
 Content: TypeAlias = tuple[Any, int]
 
 # The buffer that is one block of the working buffer: the rank's own.
-_BLOCK_ONLY = {"all_gather": "input", "gather": "input", "reduce_scatter": "output", "scatter": "output"}
+BLOCK_ONLY = {"all_gather": "input", "gather": "input", "reduce_scatter": "output", "scatter": "output"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Contract:
             space, index, count = "scratch", chunk.index, chunk.index + 1
         else:
             space, index = (chunk.buffer if self.name == "all_to_all" else "work"), chunk.index
-            if _BLOCK_ONLY.get(self.name) == chunk.buffer:
+            if BLOCK_ONLY.get(self.name) == chunk.buffer:
                 first, count = rank * (chunks // size), chunks // size
         if self.name == "all_to_all" and space == "work":
             raise ScheduleError(
@@ -74,7 +75,11 @@ class Contract:
                 "missing",
                 rank,
             )
-        if not isinstance(index, int) or not 0 <= index < count:
+        try:
+            index = operator.index(index)
+        except TypeError:
+            index = -1
+        if not 0 <= index < count:
             raise ScheduleError(
                 f"rank {rank} names chunk {chunk}, which does not exist: there are {count}, 0 to {count - 1}; "
                 "take the index modulo their number",

@@ -53,17 +53,18 @@ class Progress:
 
 
 class StepFailure(Exception):
-    """A run that stopped: where, after how long, and what the transport said.
+    """A run that stopped: where, after how long, and what the transport said."""
 
-    closed: peers that a watcher found gone, whether the run waits for them or not.
-    """
-
-    def __init__(self, progress: Progress, cause: BaseException, kept: Any = None, closed: Sequence[int] = ()) -> None:
+    def __init__(self, progress: Progress, cause: BaseException, kept: Any = None) -> None:
         super().__init__(str(cause))
         self.step, self.verb, self.peer = progress.step, progress.verb, progress.peer
         self.waited = time.monotonic() - progress.began
-        self.cause, self.closed = cause, closed
+        self.cause = cause
         self.kept = kept  # works and tensors that the transport may still refer to
+
+
+def _until(deadline: float) -> timedelta:
+    return timedelta(seconds=max(0.001, deadline - time.monotonic()))
 
 
 @dataclass(slots=True)
@@ -105,16 +106,15 @@ def run_streaming(team: Team, regions: Sequence[torch.Tensor], deadline: float) 
                 region = regions[number]
                 tag = OURS | (tags[channel] + region.numel()) * _SPREAD % OURS
                 under_way[slot] = wires[channel].send([region], progress.peer, tag)
-            limit = timedelta(seconds=max(0.001, deadline - time.monotonic()))
             combine: Any = team.combines[turn.channel]
             progress.verb = "receive from"
             for slot, progress.peer in turn.awaits:
-                under_way.pop(slot).wait(limit)
+                under_way.pop(slot).wait(_until(deadline))
             for out, left, right in turn.early:
                 combine(regions[left], regions[right], out=regions[out])
             progress.verb = "send to"
             for slot, progress.peer in turn.leaves:
-                under_way.pop(slot).wait(limit)
+                under_way.pop(slot).wait(_until(deadline))
             for out, left, right in turn.late:
                 combine(regions[left], regions[right], out=regions[out])
             for to, source in turn.unpack:

@@ -9,13 +9,14 @@ from .waits import Wait, find_cycle, in_words
 def explain(log: Log) -> str | None:
     """One sentence that says why the program failed, hung, or is wrong although it ended; None if all is well.
 
-    Looks, in this order, for ends of a message that disagree on its size, ranks that wait for each other, a rank that
-    failed by itself, a rank that waits for what never comes, and operations that nobody waited for.
+    Looks, in this order, for ends of a message that disagree on its size or tag, ranks that wait for each other, a rank
+    that failed by itself, a rank that waits for what never comes, and operations that nobody waited for.
     """
     pairs, lonely = _pair(log)
     blocked = _blocked(log, lonely)
     return (
         _sizes(pairs)
+        or _other_tag(blocked, lonely)
         or _cycle(blocked)
         or _failed(log, blocked, consequences=False)
         or _partner(log, blocked, lonely)
@@ -82,6 +83,20 @@ def _cycle(blocked: dict[int, Operation]) -> str | None:
     return in_words(cycle) + (f" [{', '.join(places)}]" if places else "")
 
 
+def _other_tag(blocked: dict[int, Operation], lonely: list[Operation]) -> str | None:
+    """A message whose other end is there, under another tag."""
+    for rank, operation in sorted(blocked.items()):
+        opposite = "recv" if operation.op == "send" else "send"
+        for other in lonely:
+            if (other.op, other.rank, other.peer) == (opposite, operation.peer, rank) and other.tag != operation.tag:
+                verb = "receives" if opposite == "recv" else "sends"
+                return (
+                    f"rank {rank} waits to {operation}, but rank {other.rank} {verb} with tag {other.tag}{_at(other)}, "
+                    f"not {operation.tag}; give both the same tag"
+                )
+    return None
+
+
 def _failed(log: Log, blocked: dict[int, Operation], consequences: bool) -> str | None:
     """The first rank that failed; a failure of communication is a consequence, its cause lies with another rank."""
     ends = [end for end in log.ends.values() if end.state == "died"]
@@ -115,19 +130,15 @@ def _partner(log: Log, blocked: dict[int, Operation], lonely: list[Operation]) -
             return f"{waits}, but rank {peer} was still busy with something else when it was stopped"
         verb = "receives" if sends else "sends"
         opposite = "recv" if sends else "send"
-        others = [o for o in lonely if o.op == opposite and (o.rank, o.peer) == (peer, rank) and o.tag != operation.tag]
-        if others:
-            why = f"it {verb} with tag {others[0].tag}{_at(others[0])}, not {operation.tag}; give both the same tag"
-        else:
-            done = sum(
-                1
-                for o in log.operations.get(peer, [])
-                if o.is_message and (o.op, o.peer, o.tag, o.group) == (opposite, rank, operation.tag, operation.group)
-            )
-            noun = "receive" if sends else "send"
-            toward = "from" if sends else "to"
-            count = f"{done or 'no'} {noun}{'s' if done != 1 else ''}"
-            why = f"it has ended after {count} {toward} rank {rank}; add the missing {noun}, or take this one away"
+        done = sum(
+            1
+            for o in log.operations.get(peer, [])
+            if o.is_message and (o.op, o.peer, o.tag, o.group) == (opposite, rank, operation.tag, operation.group)
+        )
+        noun = "receive" if sends else "send"
+        toward = "from" if sends else "to"
+        count = f"{done or 'no'} {noun}{'s' if done != 1 else ''}"
+        why = f"it has ended after {count} {toward} rank {rank}; add the missing {noun}, or take this one away"
         return f"{waits}, which never {verb} it: {why}"
     return None
 

@@ -38,13 +38,12 @@ def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFai
     raises within moments instead of at its timeout. Then it follows the others' words back to where it began.
     """
     closed = [] if _is_timeout(stop) else closed_peers(communicator)  # a timeout has closed this rank's own
-    if _is_closed(stop) and stop.peer not in closed and not stop.closed:
+    if _is_closed(stop) and stop.peer not in closed:
         closed.append(stop.peer)
     word = {"peer": stop.peer, "call": call, "closed": closed}
-    store = _get_process_group_store(communicator.group)
-    _patiently(lambda: store.set(f"{_KEY}/{communicator.rank}", json.dumps(word)))
+    _patiently(lambda: store_of(communicator).set(f"{_KEY}/{communicator.rank}", json.dumps(word)))
     _close_connections(communicator)
-    chain = _patiently(lambda: _follow(store, communicator.rank, stop.peer)) or []
+    chain = _patiently(lambda: _follow(store_of(communicator), communicator.rank, stop.peer)) or []
     text = (
         f"{call} (algorithm {algorithm}) failed on rank {communicator.rank} at step {stop.step}: it waited "
         f"{stop.waited:.2f} s to {stop.verb} rank {stop.peer}; "
@@ -59,10 +58,15 @@ def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFai
     )
 
 
+def store_of(communicator: Communicator) -> Any:
+    """The store of the group, where the ranks can leave words for each other."""
+    return _get_process_group_store(communicator.group)
+
+
 def closed_peers(communicator: Communicator) -> list[int]:
     """Peers whose connection is closed: a receive from them cannot even be posted. (From others it can; nobody ever
     sends to it, and gloo forgets it with its handle.)"""
-    if communicator.backend != "gloo":
+    if communicator.backend != "gloo" or communicator.destroyed:
         return []
     closed = []
     for peer in range(communicator.size):
@@ -76,7 +80,7 @@ def closed_peers(communicator: Communicator) -> list[int]:
 
 def _close_connections(communicator: Communicator) -> None:
     """gloo closes the connections of a group when one of its waits times out, and only then."""
-    if communicator.backend != "gloo":
+    if communicator.backend != "gloo" or communicator.destroyed:
         return
     for peer in range(communicator.size):
         if peer != communicator.rank:
@@ -102,10 +106,13 @@ def _follow(store: Any, rank: int, peer: int) -> list[tuple[int, dict[str, Any]]
 
 def _in_words(rank: int, stop: StepFailure, closed: list[int], chain: list[tuple[int, dict[str, Any]]]) -> str:
     if not chain and not _is_timeout(stop) and not _is_closed(stop):
-        return str(stop.cause).splitlines()[0]
+        said = str(stop.cause).splitlines()
+        return ": ".join([type(stop.cause).__name__, *said[:1]])
     last = chain[-1][1]["peer"] if chain else stop.peer
-    gave_up = ", which gave up, waiting for ".join(f"rank {peer}" for peer, _ in chain)
-    start = f"{gave_up} gave up, waiting for " if chain else ""
+    start = "".join(
+        f"rank {peer} gave up, waiting for " if i == 0 else f"rank {peer}, which gave up, waiting for "
+        for i, (peer, _) in enumerate(chain)
+    )
     if last == rank:
         return f"{start}this one: it came too late, or the ranks do not make the same calls (check=True compares them)"
     if any(last == peer for peer, _ in chain):
@@ -114,8 +121,6 @@ def _in_words(rank: int, stop: StepFailure, closed: list[int], chain: list[tuple
     ending = "closed the connection without a word: it died or left the group" if dead else _SILENT
     if chain:
         return f"{start}rank {last}, which {ending}"
-    if not dead and stop.closed:
-        return f"meanwhile rank {', '.join(map(str, stop.closed))} closed the connection: it died or left the group"
     return f"rank {last} {ending}" if dead else f"nothing happened in that time: rank {last} {ending}"
 
 
@@ -137,9 +142,8 @@ def _patiently(ask: Callable[[], T]) -> T | None:
     answer: list[T] = []
 
     def run() -> None:
-        with contextlib.suppress(
-            dist.DistError, RuntimeError, ValueError
-        ):  # no store, no word: the failure is told anyway
+        # no store, no word: the failure is told all the same
+        with contextlib.suppress(dist.DistError, RuntimeError, ValueError, KeyError):
             answer.append(ask())
 
     thread = threading.Thread(target=run, daemon=True)

@@ -6,6 +6,7 @@ message from a to b meets the k-th receive of b from a. A message to oneself is 
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 
 from .contract import Contract, Place, contract_of
@@ -44,10 +45,13 @@ def pack(step: Step, index: int, rank: int, size: int, chunks: int, contract: Co
             )
         peer = operation.to if isinstance(operation, Send) else operation.source
         verb = type(operation).__name__
-        if not isinstance(peer, int) or not 0 <= peer < size:
+        try:
+            peer = operator.index(peer)
+        except TypeError:
+            peer = -1
+        if not 0 <= peer < size:
             raise ScheduleError(
-                f"rank {rank}'s {verb} at step {index} names rank {peer}, but ranks are 0 to {size - 1}: "
-                "take the rank modulo size",
+                f"{operation} of rank {rank} at step {index}: ranks are 0 to {size - 1}; take the rank modulo size",
                 "missing",
                 rank,
                 index,
@@ -64,6 +68,14 @@ def pack(step: Step, index: int, rank: int, size: int, chunks: int, contract: Co
             raise _race(rank, index, place, "is received twice", "give each its own chunk or its own step")
         received[place] = reduces
         packed.receives.setdefault(peer, []).append((place, reduces))
+    if len(packed.sends.get(rank, ())) != len(packed.receives.get(rank, ())):
+        raise ScheduleError(
+            f"rank {rank} at step {index} sends itself {len(packed.sends.get(rank, ()))} chunks and receives "
+            f"{len(packed.receives.get(rank, ()))}: a local copy has both ends in one step",
+            "missing",
+            rank,
+            index,
+        )
     for places in packed.sends.values():
         for place in places:
             if received.get(place) is False:
@@ -106,5 +118,17 @@ def chunks_of(schedule: Schedule, size: int) -> int:
 def unroll(schedule: Schedule, rank: int, size: int, channel: int = 0) -> list[PackedStep]:
     """Every step of one rank in one channel, packed; O(operations). Steps without operations are left out."""
     chunks, contract = chunks_of(schedule, size), contract_of(schedule.collective)
-    steps = enumerate(schedule.steps(rank, size, channel))
-    return [pack(step, index, rank, size, chunks, contract) for index, step in steps if step]
+    steps: list[PackedStep] = []
+    index = -1
+    try:
+        for index, step in enumerate(schedule.steps(rank, size, channel)):
+            if step:
+                steps.append(pack(step, index, rank, size, chunks, contract))
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"the program of {schedule} raised {type(error).__name__}: {error}, on rank {rank} of {size} after "
+            f"{index + 1} steps"
+        ) from error
+    return steps

@@ -4,7 +4,7 @@ As in ``reducing``, every function takes
 
 - ``algorithm``: ``"auto"``, a name with options (``"ring:channels=2"``), ``"FILE.py:name"`` or a ``Schedule``;
 - ``check``: compare the calls of all ranks first (default: the environment variable ``COLLECTIVES_CHECK``);
-- ``timeout``: seconds for the whole operation (default: the group's own);
+- ``timeout``: seconds or a timedelta for the whole operation (default: the group's own);
 
 and raises ``ValueError`` before anything is sent (a wrong argument), ``MismatchError`` (``check`` found that ranks
 disagree) or ``CollectiveError`` (a peer died or stalled; the group is broken afterwards). ``group`` may be any group
@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from .arguments import block_lengths, check_same, check_tensor, check_tensors, describe, root_rank, splits_of
 from .buffers import Buffers, Handle
-from .communicator import Communicator, communicator
+from .communicator import Communicator, Seconds, communicator
 from .layout import Layout, Region, flat, in_place, only, separate
 from .schedule import Schedule
 
@@ -38,7 +38,7 @@ def broadcast(
     *,
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Rank ``src``'s ``tensor`` replaces everybody's; every dtype."""
     comm = communicator(group)
@@ -68,7 +68,7 @@ def all_gather_into_tensor(
     *,
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Every rank's ``input_tensor`` one after another in ``output_tensor`` (n times its elements), on every rank.
 
@@ -113,7 +113,7 @@ def all_gather(
     *,
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Rank r's ``tensor`` into ``tensor_list[r]`` on every rank; ranks may give tensors of different sizes."""
     comm = communicator(group)
@@ -151,11 +151,11 @@ def gather(
     *,
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Every rank's ``tensor`` (all of one size) into ``gather_list[r]`` on rank ``dst``; None elsewhere."""
     comm = communicator(group)
-    root = root_rank("dst", dst, group_dst, comm)
+    root = root_rank("dst", dst, group_dst, comm, default=0)
     mine = comm.rank == root
     outputs = _root_list("gather_list", gather_list, mine, tensor, comm)
     buffers = Buffers()
@@ -187,11 +187,11 @@ def scatter(
     *,
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Rank ``src``'s ``scatter_list[r]`` (all of one size) into rank r's ``tensor``; None elsewhere."""
     comm = communicator(group)
-    root = root_rank("src", src, group_src, comm)
+    root = root_rank("src", src, group_src, comm, default=0)
     mine = comm.rank == root
     inputs = _root_list("scatter_list", scatter_list, mine, tensor, comm)
     buffers = Buffers()
@@ -240,7 +240,7 @@ def all_to_all_single(
     *,
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Block j of ``input`` goes to rank j, where it is block (this rank) of ``output``.
 
@@ -251,8 +251,6 @@ def all_to_all_single(
     check_tensors(comm, output=output, input=input)
     into = splits_of("output", output, output_split_sizes, comm)
     given = splits_of("input", input, input_split_sizes, comm)
-    if algorithm == "auto" and (output_split_sizes is not None or input_split_sizes is not None):
-        algorithm = "direct"  # only the two ends know how large an uneven block is
     buffers = Buffers()
     source = buffers.add(input, reads=True, writes=False)
     target = buffers.add(output, reads=False, writes=True)
@@ -269,7 +267,7 @@ def all_to_all(
     *,
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """``input_tensor_list[j]`` goes to rank j, into its ``output_tensor_list[this rank]``; sizes may differ."""
     comm = communicator(group)
@@ -277,8 +275,6 @@ def all_to_all(
     into = block_lengths("output_tensor_list", output_tensor_list, comm)
     both = {f"input_tensor_list[{i}]": t for i, t in enumerate(input_tensor_list)}
     check_tensors(comm, **both, **{f"output_tensor_list[{i}]": t for i, t in enumerate(output_tensor_list)})
-    if algorithm == "auto":
-        algorithm = "direct"  # only the two ends know how large an uneven block is
     buffers = Buffers()
     for tensor in input_tensor_list:
         buffers.add(tensor, reads=True, writes=False)
@@ -305,7 +301,7 @@ def _all_to_all(
     like: torch.Tensor,
     algorithm: str | Schedule,
     async_op: bool,
-    timeout: float | None,
+    timeout: Seconds | None,
     check: bool | None,
 ) -> Handle:
     given, into = [r.length for r in inputs], [r.length for r in outputs]
@@ -323,4 +319,5 @@ def _all_to_all(
         async_op=async_op,
         timeout=timeout,
         check=check,
+        splits=(given, into),
     )

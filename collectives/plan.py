@@ -37,7 +37,7 @@ class Plan:
     teams: channels that take turns in one thread, as the list of their turns; teams run side by side.
     finish: (to, from) copies when all teams are done.
     regions: what the numbers mean; own: (number, region) of those in the caller's tensors.
-    scratch: elements of scratch memory; longest: elements of the longest send.
+    scratch: elements of scratch memory; longest: elements of the longest message.
     """
 
     channels: int

@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .contract import CONTRACTS, Content, Contract, Place
+from .contract import BLOCK_ONLY, CONTRACTS, Content, Contract, Place
 from .errors import ScheduleError
 from .messages import PackedStep, chunks_of, show, unroll
 from .schedule import Chunk, Operation, Schedule, Send
@@ -27,11 +27,13 @@ class Proof:
     steps: the longest chain of steps of which each waits for the one before (rounds, if every step takes as long).
     messages: messages on the wire, all ranks and channels together; local copies are free.
     sent: per rank, the fraction of the whole buffer (n blocks for collectives with a block a rank) that it sends.
+    lockstep: every message leaves and arrives in steps of the same number.
     """
 
     steps: int
     messages: int
     sent: dict[int, Fraction]
+    lockstep: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,10 @@ def prove(schedule: Schedule, size: int) -> Proof:
         ScheduleError: with ``kind``, ``rank`` and ``step``.
         ValueError: a number of ranks or chunks that makes no sense.
     """
+    if not isinstance(schedule, Schedule):
+        raise ValueError(f"schedule={schedule!r} is no Schedule: make one, or find(collective, name)")
     chunks = chunks_of(schedule, size)
-    steps = messages = 0
+    steps, messages, lockstep = 0, 0, True
     sent = {rank: Fraction(0) for rank in range(size)}
     for channel in range(schedule.channels):
         if schedule.symmetric:
@@ -81,9 +85,10 @@ def prove(schedule: Schedule, size: int) -> Proof:
         run.check_promise()
         steps = max(steps, max(run.finished))
         messages += run.messages
+        lockstep = lockstep and run.lockstep
         for rank, moved in enumerate(run.sent):
             sent[rank] += Fraction(moved, chunks * schedule.channels)
-    return Proof(steps, messages, sent)
+    return Proof(steps, messages, sent, lockstep)
 
 
 class _Run:
@@ -100,7 +105,7 @@ class _Run:
         self.met: dict[tuple[int, int], int] = {}  # (to, source) → position of the source's step whose message came
         self.left: list[set[int]] = [set() for _ in range(size)]  # whom the current step has sent to
         self.begun = [0] * size  # the round in which the current step can start, peers included
-        self.messages = 0
+        self.messages, self.lockstep = 0, True
         self.sent = [0] * size
         self.moves: list[Move] = []
 
@@ -166,12 +171,13 @@ class _Run:
             begun = max(self.finished[source], self.finished[to])
             self.begun[source], self.begun[to] = max(self.begun[source], begun), max(self.begun[to], begun)
             self.messages += 1
+            self.lockstep = self.lockstep and self.at[source] == self.at[to]
             self.sent[source] += len(places)
 
     def size_class(self, place: Place) -> int:
         space, index = place
-        if self.contract.name == "all_to_all":
-            return 0
+        if self.contract.name == "all_to_all":  # its blocks may be cut unevenly, but are alike
+            return index % (self.chunks // self.size)
         return index % self.chunks if space == "scratch" else index
 
     def complete(self, rank: int) -> bool:
@@ -290,9 +296,11 @@ def _ranks(mask: int) -> str:
 
 
 def _check_symmetry(schedule: Schedule, size: int, channel: int, chunks: int) -> None:
+    own = {"scratch", BLOCK_ONLY.get(schedule.collective)}  # buffers that each rank numbers for itself
+
     def shift(operation: Operation, by: int) -> Operation:
         chunk = operation.chunk
-        if not (isinstance(chunk, Chunk) and chunk.buffer == "scratch"):
+        if not (isinstance(chunk, Chunk) and chunk.buffer in own):
             index = chunk.index if isinstance(chunk, Chunk) else chunk
             moved = (index + by * chunks // size) % chunks
             chunk = Chunk(chunk.buffer, moved) if isinstance(chunk, Chunk) else moved

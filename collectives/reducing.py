@@ -4,7 +4,7 @@ Every function takes
 
 - ``algorithm``: ``"auto"``, a name with options (``"ring:channels=2"``), ``"FILE.py:name"`` or a ``Schedule``;
 - ``check``: compare the calls of all ranks first (default: the environment variable ``COLLECTIVES_CHECK``);
-- ``timeout``: seconds for the whole operation (default: the group's own);
+- ``timeout``: seconds or a timedelta for the whole operation (default: the group's own);
 
 and raises ``ValueError`` before anything is sent (a wrong argument), ``MismatchError`` (``check`` found that ranks
 disagree) or ``CollectiveError`` (a peer died or stalled; the group is broken afterwards). ``group`` may be any group
@@ -23,9 +23,9 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from . import reduction
-from .arguments import block_lengths, check_tensor, check_tensors, describe, root_rank
+from .arguments import block_lengths, check_tensor, check_tensors, describe, in_dtype, root_rank
 from .buffers import Buffers, Handle
-from .communicator import Communicator, communicator
+from .communicator import Communicator, Seconds, communicator
 from .layout import Layout, Region, flat, in_place, only, separate
 from .schedule import Schedule
 
@@ -41,7 +41,7 @@ def all_reduce(
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
     accumulate: torch.dtype | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Combine ``tensor`` over all ranks, in place; the result is bitwise identical on every rank.
 
@@ -53,14 +53,14 @@ def all_reduce(
     comm = communicator(group)
     check_tensor("tensor", tensor, comm)
     name = reduction.name_of(op)
-    combine = reduction.combiner(name, accumulate or tensor.dtype)
+    combine = reduction.combiner(name, reduction.working_dtype(name, tensor.dtype, accumulate))
     buffers = Buffers(accumulate)
     buffers.add(tensor, reads=True, writes=True)
     return buffers.start(
         comm,
         "all_reduce",
         in_place(tensor.numel()),
-        partial(describe, "all_reduce", tensor, name),
+        partial(describe, "all_reduce", tensor, name, *in_dtype(accumulate)),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -81,14 +81,14 @@ def reduce(
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
     accumulate: torch.dtype | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Combine ``tensor`` over all ranks on rank ``dst``, in place there; the others keep theirs as it was."""
     comm = communicator(group)
     check_tensor("tensor", tensor, comm)
     root = root_rank("dst", dst, group_dst, comm)
     name = reduction.name_of(op)
-    combine = reduction.combiner(name, accumulate or tensor.dtype)
+    combine = reduction.combiner(name, reduction.working_dtype(name, tensor.dtype, accumulate))
     buffers = Buffers(accumulate)
     mine = comm.rank == root
     buffers.add(tensor, reads=True, writes=mine)
@@ -96,7 +96,7 @@ def reduce(
         comm,
         "reduce",
         in_place(tensor.numel(), writes=mine),
-        partial(describe, "reduce", tensor, name, f"to rank {root}"),
+        partial(describe, "reduce", tensor, name, f"to rank {root}", *in_dtype(accumulate)),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -117,7 +117,7 @@ def reduce_scatter_tensor(
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
     accumulate: torch.dtype | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Combine ``input`` (n blocks of ``output``'s size) over all ranks; rank r gets block r, ``input`` stays as is."""
     comm = communicator(group)
@@ -141,7 +141,7 @@ def reduce_scatter(
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
     accumulate: torch.dtype | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
     """Combine ``input_list[r]`` over all ranks into rank r's ``output``; blocks may differ in size."""
     comm = communicator(group)
@@ -165,18 +165,16 @@ def _reduce_scatter(
     accumulate: torch.dtype | None,
     algorithm: str | Schedule,
     async_op: bool,
-    timeout: float | None,
+    timeout: Seconds | None,
     check: bool | None,
 ) -> Handle:
     """Both forms: one tensor of all blocks (``first`` None), or a tensor a block."""
     name = reduction.name_of(op)
-    combine = reduction.combiner(name, accumulate or output.dtype)
+    combine = reduction.combiner(name, reduction.working_dtype(name, output.dtype, accumulate))
     buffers = Buffers(accumulate)
     out = buffers.add(output, reads=False, writes=True)
-    start = output.data_ptr(), output.data_ptr() + output.nbytes
     for tensor in inputs:
-        overlap = tensor.data_ptr() < start[1] and start[0] < tensor.data_ptr() + tensor.nbytes
-        buffers.add(tensor.clone() if overlap and output.numel() else tensor, reads=True, writes=False)
+        buffers.add(tensor, reads=True, writes=False)
     regions = flat(1, lengths) if first is None else separate(1, lengths)
     layout = Layout(lengths, regions, only(comm.rank, Region(out, 0, output.numel()), comm.size))
     size = f"of {list(lengths)} elements" if len(set(lengths)) > 1 else f"of {lengths[0]} elements a rank"
@@ -184,7 +182,7 @@ def _reduce_scatter(
         comm,
         "reduce_scatter",
         layout,
-        partial(describe, "reduce_scatter", output, name, size, shape=False),
+        partial(describe, "reduce_scatter", output, name, size, *in_dtype(accumulate), shape=False),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -197,12 +195,16 @@ def _reduce_scatter(
 def barrier(
     group: Group = None,
     async_op: bool = False,
+    device_ids: Sequence[int] | None = None,
     *,
     algorithm: str | Schedule = "auto",
     check: bool | None = None,
-    timeout: float | None = None,
+    timeout: Seconds | None = None,
 ) -> Handle:
-    """Nobody leaves before everybody has come (on CUDA: before the streams have)."""
+    """Nobody leaves before everybody has come (on CUDA: before the streams have).
+
+    ``device_ids`` is taken because torch takes it; the group knows its device.
+    """
     comm = communicator(group)
     device = "cuda" if comm.backend == "nccl" else "cpu"
     buffers = Buffers()

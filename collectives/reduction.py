@@ -40,15 +40,30 @@ def name_of(op: Any) -> str:
     raise ValueError(f"op={op!r} is not supported: use one of {', '.join(_FUNCTIONS)}")
 
 
+def working_dtype(name: str, dtype: torch.dtype, accumulate: torch.dtype | None) -> torch.dtype:
+    """The dtype to combine in: the tensors' own, or ``accumulate``, if that holds every value of theirs.
+
+    Raises:
+        ValueError: ``accumulate`` is no dtype, or would lose something; AVG of integers.
+    """
+    if name == "AVG" and not (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(f"op=AVG of dtype {dtype}: an average of integers is no integer; use SUM, or a float tensor")
+    if accumulate is None:
+        return dtype
+    if not isinstance(accumulate, torch.dtype):
+        raise ValueError(f"accumulate={accumulate!r} is no dtype: give torch.float32, say")
+    if torch.promote_types(dtype, accumulate) != accumulate:
+        raise ValueError(f"accumulate={accumulate} cannot hold all values of {dtype}: give a wider dtype of its kind")
+    return accumulate
+
+
 @cache
 def combiner(name: str, dtype: torch.dtype) -> Combine:
     """``combine(left, right, out=out)`` for a reduction and a dtype.
 
     Raises:
-        ValueError: torch cannot combine this dtype in this way (AVG of integers among them).
+        ValueError: torch cannot combine this dtype in this way.
     """
-    if name == "AVG" and not (dtype.is_floating_point or dtype.is_complex):
-        raise ValueError(f"op=AVG of dtype {dtype}: an average of integers is no integer; use SUM, or a float tensor")
     function = _FUNCTIONS[name]
     one = torch.zeros(1, dtype=dtype)
     try:

@@ -45,13 +45,19 @@ def register(
 
     def decorate(program: Program | Sequence[Program]) -> Schedule:
         schedule = Schedule(collective, program, chunks, name, symmetric, **options)
-        own = getattr(schedule.programs[0], "__module__", "").startswith(__package__ + ".")
-        if schedule.name in BUILT_IN and not own:
-            raise ValueError(f"name={schedule.name!r} is a built-in algorithm: choose another")
+        if not _is_built_in(schedule) and (
+            schedule.name in (*BUILT_IN, "auto", "all")
+            or any(s.name == schedule.name and _is_built_in(s) for s in algorithms(collective))
+        ):
+            raise ValueError(f"name={schedule.name!r} is a built-in algorithm or a word of its own: choose another")
         _registered[collective, schedule.name] = schedule
         return schedule
 
     return decorate
+
+
+def _is_built_in(schedule: Schedule) -> bool:
+    return getattr(schedule.programs[0], "__module__", "").startswith(f"{__package__}.")
 
 
 def algorithms(collective: str | None = None) -> list[Schedule]:
@@ -78,6 +84,10 @@ def find(collective: str, algorithm: str | Schedule) -> Schedule:
     contract_of(collective)
     if isinstance(algorithm, Schedule):
         schedule, options = algorithm, ""
+    elif not isinstance(algorithm, str):
+        if not callable(algorithm):
+            raise ValueError(f"algorithm={algorithm!r}: give a name, FILE.py:name, a Schedule or a program(rank, size)")
+        schedule, options = _as_schedule(collective, algorithm, getattr(algorithm, "__name__", "program")), ""
     else:
         schedule, options = _look_up(collective, algorithm)
     if schedule.collective != collective:

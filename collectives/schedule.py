@@ -89,6 +89,12 @@ def _tuples(steps: Iterable[Step | Operation]) -> Iterator[Step]:
         yield (step,) if isinstance(step, (Send, Recv, Reduce)) else tuple(step)
 
 
+def _check_chunks(chunks: ChunkCount) -> ChunkCount:
+    if callable(chunks) or (isinstance(chunks, int) and chunks >= 1):
+        return chunks
+    raise ValueError(f"chunks={chunks!r}: give a whole number from 1 on, or a function of the number of ranks")
+
+
 def _per_rank(size: int) -> int:
     return size
 
@@ -122,8 +128,12 @@ class Schedule:
         **options: Any,
     ) -> None:
         programs: tuple[Program, ...] = (program,) if callable(program) else tuple(program)
-        if not programs:
-            raise ValueError("program is an empty sequence: give one program a channel")
+        if not programs or not all(callable(one) for one in programs):
+            raise ValueError(f"program={program!r}: give a function program(rank, size), or a sequence, one a channel")
+        from .contract import contract_of
+
+        contract_of(collective)
+        _check_chunks(chunks)
         self.collective = collective
         self.programs = programs
         self.chunks = chunks
@@ -168,7 +178,7 @@ class Schedule:
             ValueError: an option that no program of this schedule takes.
         """
         said = {**self._said, **options}
-        chunks = options.pop("chunks", self.chunks)
+        chunks = _check_chunks(options.pop("chunks", self.chunks))
         factor = options.pop("channels", 1)
         if not isinstance(factor, int) or factor < 1:
             raise ValueError(f"channels={factor} of {self}: use a whole number from 1 on")

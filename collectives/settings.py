@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from .atomic import check_writable
 from .contract import contract_of
 from .proof import PROVED_UP_TO, prove
 from .registry import algorithms, find
@@ -245,13 +246,7 @@ def _check_files(args: Namespace) -> None:
         path = getattr(args, flag)
         if path is None:
             continue
-        folder = Path(path).absolute().parent
-        if not folder.is_dir():
-            raise ValueError(f"--{flag} {path}: folder {str(folder)!r} does not exist; make it first")
-        if Path(path).is_dir():
-            raise ValueError(f"--{flag} {path}: this is a folder; name a file in it")
-        if not os.access(folder, os.W_OK):
-            raise ValueError(f"--{flag} {path}: folder {str(folder)!r} cannot be written to; choose another")
+        check_writable(f"--{flag}", path)
     if args.plot is not None:
         if Path(args.plot).suffix.lower() not in (".png", ".svg", ".pdf"):
             raise ValueError(f"--plot {args.plot}: name a .png, .svg or .pdf file")

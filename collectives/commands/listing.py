@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from ..atomic import write_text
+    from ..atomic import check_writable, write_text
     from ..contract import CONTRACTS, contract_of
     from ..registry import algorithms
     from ..schedule import Schedule
@@ -30,6 +30,8 @@ def main(args: argparse.Namespace) -> int:
         return (lines[0] if lines else ""), cost
 
     try:
+        if args.json:
+            check_writable("--json", args.json)
         wanted = [contract_of(args.collective)] if args.collective else list(CONTRACTS.values())
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)

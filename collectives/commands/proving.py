@@ -15,7 +15,10 @@ HELP = "prove schedules right (or say what is wrong with them) without running t
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ranks", default="1-9", metavar="N|A-B|A,B", help="numbers of ranks (default 1-9)")
     parser.add_argument(
-        "--algorithm", action="append", metavar="NAME", help="NAME[:option=value,…], FILE.py:name or module:name; all"
+        "--algorithm",
+        action="append",
+        metavar="NAME",
+        help="NAME[:option=value,…], FILE.py:name, module:name; a list with commas, or all",
     )
     parser.add_argument("--collective", "--op", metavar="NAME", help="only this collective")
     parser.add_argument("--json", metavar="FILE", help="write every row (bytes_per_rank in units of the whole buffer)")
@@ -28,14 +31,18 @@ exit status: 0 if all are right, 1 at the first that is not, 2 for a wrong argum
 
 
 def main(args: argparse.Namespace) -> int:
-    from ..atomic import write_text
+    from ..atomic import check_writable, write_text
     from ..proof import prove
     from ..registry import algorithms, find_all
+    from ..settings import split_algorithms
 
     try:
         sizes = parse_ranks(args.ranks)
-        if args.algorithm:
-            schedules = [s for name in args.algorithm for s in find_all(name, args.collective)]
+        if args.json:
+            check_writable("--json", args.json)
+        names = [name for text in args.algorithm or ["all"] for name in split_algorithms(text)]
+        if "all" not in names:
+            schedules = [s for name in names for s in find_all(name, args.collective)]
         else:
             schedules = algorithms(args.collective)
         if not schedules:

@@ -385,6 +385,119 @@ def in_place_forms():
     assert torch.equal(blocks[2 * rank : 2 * rank + 2], sum(inputs(3, 6))[2 * rank : 2 * rank + 2])
 
 
+def test_inputs_may_overlap_outputs(ranks):
+    ranks(2, overlapping)
+
+
+def overlapping():
+    rank = dist.get_rank()
+    o = torch.arange(4.0) + 10 * rank
+    C.all_gather_into_tensor(o, o[:2])
+    assert o.tolist() == [0, 1, 10, 11]
+    o = torch.arange(4.0) + 10 * rank
+    C.all_gather([o[:2], o[2:]], o[:2])
+    assert o.tolist() == [0, 1, 10, 11]
+    o = torch.arange(4.0) + 10 * rank
+    C.gather(o[:2], [o[:2], o[2:]] if rank == 1 else None, 1)
+    assert o.tolist() == ([0, 1, 10, 11] if rank == 1 else [0, 1, 2, 3])
+    o = torch.arange(4.0) + 10 * rank
+    C.all_to_all_single(o, o)
+    assert o.tolist() == ([0, 1, 10, 11] if rank == 0 else [2, 3, 12, 13])
+
+
+def test_tensors_made_in_inference_mode(ranks):
+    ranks(2, inference_tensors)
+
+
+def inference_tensors():
+    rank = dist.get_rank()
+    with torch.inference_mode():
+        out, strided = torch.empty(100_000), torch.full((3, 2), float(rank))[:, 0]
+    C.all_to_all_single(out, torch.arange(100_000.0) + rank)
+    assert out[50_000:].tolist() == (torch.arange(50_000.0) + rank * 50_000 + 1).tolist()
+    C.all_reduce(strided)
+    assert strided.tolist() == [1, 1, 1]
+    C.all_reduce(torch.ones(3))  # the group is as good as before
+
+
+def test_gather_with_named_buffers_to_any_root(ranks):
+    ranks(3, named_buffers)
+
+
+def named_buffers():
+    def collect(rank, size):
+        if rank:
+            yield C.Send(C.Buffer("input")[0], to=0)
+        else:
+            yield tuple(C.Recv(C.Buffer("output")[peer], source=peer) for peer in range(1, size))
+
+    def deal(rank, size):
+        if rank:
+            yield C.Recv(C.Buffer("output")[0], source=0)
+        else:
+            yield tuple(C.Send(C.Buffer("input")[peer], to=peer) for peer in range(1, size))
+
+    check_on_rank("gather", C.Schedule("gather", collect), [3], [0, 1, 2])
+    check_on_rank("scatter", C.Schedule("scatter", deal), [3], [0, 1, 2])
+    x = torch.ones(2)
+    C.all_reduce(x, algorithm=lambda rank, size: C.find("all_reduce", "ring")(rank, size))  # a bare program will do
+    assert x.tolist() == [3, 3]
+
+
+def test_scratch_that_was_outgrown_is_freed(ranks):
+    ranks(2, outgrown)
+
+
+def outgrown():
+    comm = C.Communicator()
+    sizes = [1000 * 2**i for i in range(6)]
+    for size in sizes:
+        C.all_reduce(torch.ones(size), algorithm="direct")
+    from collectives.communicator import communicator
+
+    held = communicator()
+    views = [view for prepared in held._prepared.values() for view in prepared.views]
+    storages = {view.untyped_storage().data_ptr() for view in views}
+    assert len(storages) <= len(held._scratch)
+    assert comm.number > 0
+
+
+def test_one_rank_with_splits_and_one_without(ranks):
+    ranks(4, some_splits)
+
+
+def some_splits():
+    rank = dist.get_rank()
+    out = torch.empty(8)
+    C.all_to_all_single(out, torch.arange(8.0) + 10 * rank, [2] * 4 if rank == 0 else None)
+    assert out.tolist() == [10.0 * r + 2 * rank + i for r in range(4) for i in (0, 1)]
+
+
+def test_first_calls_in_the_background(ranks):
+    from collectives import launch
+
+    launch.run(first_in_background, 2)
+
+
+def first_in_background():
+    x, m = torch.ones(3), torch.full((1,), 7.0)
+    if dist.get_rank() == 0:
+        work = C.all_reduce(x, async_op=True)
+        dist.send(m, 1)
+        work.wait()
+    else:
+        work = C.all_reduce(x, async_op=True)
+        m.zero_()
+        dist.recv(m, 0)
+        work.wait()
+    assert (x.tolist(), m.item()) == ([2, 2, 2], 7)
+    a, b = torch.ones(10), torch.ones(10)
+    for _ in range(20):
+        work = C.all_reduce(a, algorithm="ring", async_op=True, check=True)
+        C.all_reduce(b, check=True)
+        work.wait()
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
 def test_uneven_all_to_all(ranks, size):
     ranks(size, uneven_all_to_all)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from collectives import find
+from collectives import Recv, Schedule, Send, find, prove
 from collectives.combinators import rooted
 from collectives.compiler import compile_plan
 from collectives.contract import CONTRACTS
@@ -91,7 +91,7 @@ def test_only_what_is_needed_is_allocated(name, collective, chunks_held):
 
 
 def test_a_team_shares_its_scratch():
-    plan = compile_plan(find("all_reduce", "ring:channels=16"), 0, 4, in_place(1 << 20), ahead=1)
+    plan = compile_plan(find("all_reduce", "ring:channels=16"), 0, 4, in_place(1 << 20), ahead=1, lockstep=True)
     assert plan.scratch <= 3 * (1 << 20) // 64
     assert len(plan.teams) == 1
     apart = compile_plan(find("all_reduce", "ring:channels=16"), 0, 4, in_place(1 << 20), ahead=0, together=False)
@@ -120,10 +120,10 @@ def test_cut_covers_everything_once(length):
         assert max(n for _, n in pieces) - min(n for _, n in pieces) <= 1
 
 
-def interpret(schedule, size, length, ahead, together):
+def interpret(schedule, size, length, ahead, together, lockstep=False):
     """Run all ranks' plans in one process, each message as soon as both ends are posted, and return the tensors."""
     plans = [
-        compile_plan(schedule, r, size, layout_of(schedule.collective, r, size, length), ahead, together)
+        compile_plan(schedule, r, size, layout_of(schedule.collective, r, size, length), ahead, together, lockstep)
         for r in range(size)
     ]
     whole = length * size if CONTRACTS[schedule.collective].blocks else length
@@ -183,7 +183,8 @@ def interpret(schedule, size, length, ahead, together):
 @pytest.mark.parametrize(("ahead", "together", "channels"), [(0, True, 1), (1, True, 3), (4, True, 2), (0, False, 2)])
 def test_plans_mean_what_schedules_mean(schedule, ahead, together, channels):
     for size in (2, 3, 4, 6):
-        tensors = interpret(schedule.with_options(channels=channels), size, 23, ahead, together)
+        lockstep = prove(schedule, size).lockstep
+        tensors = interpret(schedule.with_options(channels=channels), size, 23, ahead, together, lockstep)
         wanted = sum(torch.arange(23, dtype=torch.float64) + 1000 * r for r in range(size))
         assert all(torch.equal(t[0], wanted) for t in tensors)
 
@@ -198,9 +199,28 @@ def test_reduce_scatter_plans_keep_inputs_and_scratch_apart(name):
             assert torch.equal(tensors[rank][0], torch.arange(5 * size, dtype=torch.float64) + 1000 * rank)
 
 
-def test_a_schedule_that_brings_nothing_is_refused():
-    from collectives import Schedule
+@pytest.mark.parametrize("channels", [1, 3, 4, 8])
+def test_channels_in_turns_do_not_deadlock_where_steps_of_different_numbers_meet(channels):
+    def program(rank, size):
+        if rank == 0:
+            yield Send(0, to=1)
+            yield Recv(1, source=1)
+        else:
+            yield Send(1, to=0), Recv(0, source=0)
 
+    schedule = Schedule("all_gather", program, name="lopsided").with_options(channels=channels)
+    assert not prove(schedule, 2).lockstep
+    tensors = interpret(schedule, 2, 24, 1, True)
+    assert all(t[1][:24].tolist() == list(range(24)) for t in tensors)
+    assert all(t[1][24:].tolist() == list(range(1000, 1024)) for t in tensors)
+
+
+@pytest.mark.parametrize(("name", "lockstep"), [("ring", True), ("halving_doubling", True), ("double_tree", False)])
+def test_lockstep(name, lockstep):
+    assert prove(find("all_reduce", name), 8).lockstep is lockstep
+
+
+def test_a_schedule_that_brings_nothing_is_refused():
     with pytest.raises(ValueError, match="before anything is in it"):
         compile_plan(Schedule("broadcast", lambda rank, size: [], 1), 1, 2, in_place(4, reads=False))
 

@@ -43,6 +43,16 @@ def wrong_arguments():
         (lambda: C.broadcast(x, group_src=2), "group_src=2"),
         (lambda: C.broadcast(x, 0, group_src=0), "both given"),
         (lambda: C.reduce(x, -1), "dst=-1 is not in the group"),
+        (lambda: C.broadcast(x), "src is missing"),
+        (lambda: C.all_reduce(x, timeout=0), "timeout=0"),
+        (lambda: C.all_reduce(x, timeout="5"), "timeout='5'"),
+        (lambda: C.all_reduce(x, algorithm=None), "algorithm=None"),
+        (lambda: C.all_reduce(x, algorithm="hierarchical:local=x"), "local"),
+        (lambda: C.all_reduce(x, accumulate="float32"), "accumulate='float32'"),
+        (lambda: C.all_reduce(x, accumulate=torch.int32), "cannot hold all values"),
+        (lambda: C.all_reduce(x.double(), accumulate=torch.float32), "cannot hold all values"),
+        (lambda: C.all_reduce(x.long(), dist.ReduceOp.AVG, accumulate=torch.float64), "op=AVG of dtype"),
+        (lambda: C.all_to_all_single(x.clone(), x, 2, 2), "output_split_sizes=2"),
         (lambda: C.all_gather(two, x), "tensor has 4 elements, but tensor_list"),
         (lambda: C.all_gather(two[:1], x), "tensor_list has 1 tensors"),
         (lambda: C.all_gather([two[0], two[1].double()], two[0]), "dtype"),
@@ -70,7 +80,9 @@ def test_no_group_yet():
 # Ranks that disagree.
 
 
-@pytest.mark.parametrize("what", ["shape", "dtype", "reduction", "operation", "root", "algorithm", "order"])
+@pytest.mark.parametrize(
+    "what", ["shape", "dtype", "reduction", "operation", "root", "algorithm", "order", "accumulate"]
+)
 def test_check_names_those_that_disagree(ranks, what):
     ranks(3, disagree, what)
 
@@ -87,6 +99,7 @@ def disagree(what):
         "operation": lambda: (C.broadcast if odd else C.reduce)(x, 0, check=True),
         "root": lambda: C.broadcast(x, 2 if odd else 0, check=True),
         "algorithm": lambda: C.all_reduce(x, algorithm="direct" if odd else "ring", check=True),
+        "accumulate": lambda: C.all_reduce(x, accumulate=torch.float64 if odd else None, check=True),
         "order": lambda: C.all_reduce(x, check=True) if odd else C.all_gather_into_tensor(other, x, check=True),
     }
     with pytest.raises(C.MismatchError) as caught:
@@ -96,6 +109,16 @@ def disagree(what):
     good = torch.ones(3)
     C.all_reduce(good, check=True)  # nothing was sent, so the group lives
     assert good.tolist() == [3, 3, 3]
+
+
+def test_check_compares_what_is_given_and_taken(ranks):
+    ranks(2, sizes_of_all_to_all)
+
+
+def sizes_of_all_to_all():
+    x = torch.ones(4 + 4 * (dist.get_rank() == 0))
+    with pytest.raises(C.MismatchError, match="rank 0 gives rank 1 4 elements, which takes 2"):
+        C.all_to_all_single(x.clone(), x, check=True)
 
 
 def test_check_by_environment(monkeypatch):
@@ -222,6 +245,92 @@ def dies(folder, algorithm, elements, asynchronous):
     _, again, *_ = collect(lambda: C.all_reduce(x))
     with open(os.path.join(folder, str(rank)), "w") as file:
         file.write(f"{seconds}\n{kind}\n{again}\n{text}")
+
+
+@pytest.mark.parametrize("collective", ["broadcast", "reduce", "gather", "scatter"])
+def test_a_killed_rank_of_which_others_only_receive_or_only_send(tmp_path, collective):
+    with pytest.raises(launch.RankFailed):
+        launch.run(dies_one_way, 3, str(tmp_path), collective, grace=15.0)
+    for rank in (0, 2):
+        seconds, kind, text = (tmp_path / str(rank)).read_text().split("\n", 2)
+        assert kind == "CollectiveError", text
+        assert float(seconds) < 2
+        assert "rank 1" in text
+
+
+def dies_one_way(folder, collective):
+    rank = dist.get_rank()
+    x, blocks = torch.ones(8 << 20), [torch.ones(8 << 20) for _ in range(3)]
+    C.barrier()
+    if rank == 1:
+        threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+    died = time.monotonic() + 0.05
+    calls = {
+        "broadcast": lambda: C.broadcast(x, 1, algorithm="naive"),
+        "reduce": lambda: C.reduce(x, 2),
+        "gather": lambda: C.gather(x, blocks if rank == 0 else None, 0),
+        "scatter": lambda: C.scatter(x, blocks if rank == 1 else None, 1),
+    }
+
+    def go_on():
+        while True:
+            calls[collective]()
+            C.barrier()
+
+    _, kind, text, *_ = collect(go_on)
+    with open(os.path.join(folder, str(rank)), "w") as file:
+        file.write(f"{time.monotonic() - died}\n{kind}\n{text}")
+
+
+def test_a_rank_that_has_done_its_part_may_leave():
+    assert launch.run(leaves_early, 4, grace=0.05)[0] == [10.0, 10.0]
+
+
+def leaves_early():
+    rank = dist.get_rank()
+    x = torch.full((1 << 21,), float(rank + 1))
+    if rank == 0:
+        time.sleep(1)
+    C.reduce(x, 0)
+    return [x[0].item(), x[-1].item()]
+
+
+def test_the_timeout_is_of_the_whole_operation():
+    assert launch.run(late_and_later, 3)[0] < 2.5
+
+
+def late_and_later():
+    rank = dist.get_rank()
+    blocks = [torch.empty(3) for _ in range(3)]
+    if rank == 2:
+        time.sleep(4)
+        return 0.0
+    if rank == 1:
+        time.sleep(1.3)
+    return collect(lambda: C.gather(torch.ones(3), None if rank else blocks, 0, algorithm="direct", timeout=1.5))[0]
+
+
+def test_an_interrupt_breaks_the_group_at_once():
+    for kind, seconds, text in launch.run(interrupted, 2):
+        assert kind == "CollectiveError", text
+        assert seconds < 2
+
+
+def interrupted():
+    C.all_reduce(torch.ones(1))
+
+    def ring(*_):
+        raise KeyboardInterrupt
+
+    if dist.get_rank() == 0:
+        signal.signal(signal.SIGALRM, ring)
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        with pytest.raises(KeyboardInterrupt):
+            C.all_reduce(torch.ones(5_000_000).repeat(4), timeout=20)
+    else:
+        time.sleep(1)
+    seconds, kind, text, *_ = collect(lambda: C.all_reduce(torch.ones(5), timeout=20))
+    return kind, seconds, text
 
 
 def test_later_calls_on_a_broken_group_raise_at_once():

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from collectives import Buffer, Recv, Reduce, Schedule, ScheduleError, Send, place, prove, rings, split
+from collectives import Buffer, Recv, Reduce, Schedule, ScheduleError, Send, find, place, prove, register, rings, split
 from collectives.combinators import rooted
 from collectives.ring import all_gather, all_reduce, reduce_scatter
 
@@ -188,6 +188,97 @@ def test_all_to_all_to_the_wrong_place():
     error = refused(program, 2, "all_to_all")
     assert error.kind == "order"
     assert "wrong data" in str(error)
+
+
+def test_uneven_parts_of_all_to_all_blocks_stay_in_their_place():
+    def program(rank, size):  # two chunks a block, which cross on the way
+        other = 1 - rank
+        for s in range(2):
+            yield Send(Buffer("input")[2 * rank + s], to=rank), Recv(Buffer("output")[2 * rank + s], source=rank)
+            yield (
+                Send(Buffer("input")[2 * other + s], to=other),
+                Recv(Buffer("output")[2 * other + 1 - s], source=other),
+            )
+
+    error = refused(program, 2, "all_to_all", chunks=lambda size: 2 * size)
+    assert error.kind == "order"
+
+
+@pytest.mark.parametrize(
+    ("collective", "step"),
+    [
+        ("all_gather", lambda r, n: (Send(Buffer("input")[0], to=1 - r), Recv(1 - r, source=1 - r))),
+        ("reduce_scatter", lambda r, n: (Send(1 - r, to=1 - r), Reduce(Buffer("output")[0], source=1 - r))),
+    ],
+)
+def test_symmetric_schedules_may_name_their_own_block(collective, step):
+    assert prove(Schedule(collective, lambda r, n: [step(r, n)], symmetric=True), 2).steps == 1
+
+
+def test_a_message_to_oneself_has_both_ends():
+    error = refused(lambda r, n: [(Send(0, to=r),)])
+    assert error.kind == "missing"
+    assert "sends itself 1 chunks and receives 0" in str(error)
+
+
+def test_whole_numbers_of_any_kind_will_do():
+    numpy = pytest.importorskip("numpy")
+    program = lambda r, n: [(Send(numpy.int64(0), to=numpy.int64(1 - r)), Reduce(0, source=numpy.int32(1 - r)))]  # noqa: E731
+    assert prove(Schedule("all_reduce", program, 1), 2).steps == 1
+    assert rings(numpy.array([[0, 1], [1, 0]])).channels == 2
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (lambda r, n: {}["lost"], "raised KeyError: 'lost', on rank 0 of 4 after 0 steps"),
+        (lambda r, n: None, "raised TypeError"),
+        (lambda r, n: [3], "raised TypeError"),
+        (lambda r, n, colour: [], "raised TypeError"),
+    ],
+)
+def test_programs_that_break_are_named(program, words):
+    with pytest.raises(ValueError, match="the program of mine") as caught:
+        prove(Schedule("all_reduce", program, name="mine"), 4)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Schedule("allreduce", all_reduce), "unknown: use one of"),
+        (lambda: Schedule("all_reduce", all_reduce, chunks=2.0), "chunks=2.0"),
+        (lambda: Schedule("all_reduce", all_reduce, chunks=0), "chunks=0"),
+        (lambda: Schedule("all_reduce", [3]), "program="),
+        (lambda: prove("ring", 4), "is no Schedule"),
+        (lambda: list(place([], [0, 0])), "each must be another rank"),
+        (lambda: list(place([], [-1, 0])), "each must be another rank"),
+        (lambda: find("all_reduce", 3), "give a name"),
+        (lambda: find("broadcast", "chain:chunks=abc"), "chunks='abc'"),
+        (lambda: find("reduce", "x"), "unknown"),
+    ],
+)
+def test_schedules_that_make_no_sense_are_refused(make, words):
+    with pytest.raises(ValueError, match="") as caught:
+        make()
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["ring", "auto", "all", "pairwise"])
+def test_names_that_are_taken(name):
+    with pytest.raises(ValueError, match="choose another"):
+        register("all_to_all", name=name)(lambda rank, size: [])
+
+
+def test_a_registered_schedule_is_found_and_can_be_called():
+    @register("broadcast", name="straight", chunks=1)
+    def straight(rank, size):
+        """Rank 0 sends to all."""
+        yield from ([Send(0, to=r) for r in range(1, size)] if rank == 0 else [Recv(0, source=0)])
+
+    assert find("broadcast", "straight") is straight
+    assert list(straight(1, 3)) == [(Recv(0, source=0),)]
+    assert prove(straight, 5).messages == 4
 
 
 def test_symmetric_must_be_so():

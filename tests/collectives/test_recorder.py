@@ -193,7 +193,7 @@ def test_a_deadlock_is_explained_although_the_ranks_were_killed(program, ranks, 
             3,
             "rank 1 waits to receive from rank 2 (…), which never sends it: it has ended after no sends to rank 1",
         ),
-        (other_tag, 2, "rank 1 waits to receive from rank 0 (…), which never sends it: it sends with tag 5 (…), not 0"),
+        (other_tag, 2, "rank 1 waits to receive from rank 0 (…), but rank 0 sends with tag 5 (…), not 0"),
         (half_a_barrier, 2, "rank 0 waits in barrier (…), which rank 1 never enters"),
         (raises, 2, "rank 1 failed by itself: KeyError: 'lost'; it had not sent or received anything"),
         (
