@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -259,9 +260,8 @@ def test_programs_that_break_are_named(program, words):
     ],
 )
 def test_schedules_that_make_no_sense_are_refused(make, words):
-    with pytest.raises(ValueError, match="") as caught:
+    with pytest.raises(ValueError, match=re.escape(words)):
         make()
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["ring", "auto", "all", "pairwise"])
