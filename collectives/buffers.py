@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from .communicator import Call, Communicator, Seconds
+from .call import Call, Seconds
+from .communicator import Communicator
 from .layout import Layout
 from .reduction import Combine
 from .schedule import Schedule

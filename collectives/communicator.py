@@ -8,97 +8,35 @@ import threading
 import time
 import weakref
 import zlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
 from . import agreement, failure
 from .auto import Picker
+from .call import Call, Prepared, Running, Seconds, in_seconds
 from .combinators import rooted
 from .compiler import compile_plan
 from .errors import CollectiveError
-from .executor import PointToPoint, Progress, StepFailure, Team, Tracer, finish, run_grouped, run_streaming
-from .layout import SCRATCH, Layout
-from .plan import Plan
+from .executor import PointToPoint, Progress, StepFailure, Team, Tracer, finish, run_streaming
+from .grouped import Grouped
+from .layout import Layout
 from .proof import PROVED_UP_TO, prove
 from .reduction import Combine
 from .registry import find
 from .schedule import Schedule
 from .work import Outcome, StreamWork, Work, Worker
 
-# gloo never ends the wait for a send that was under way when its peer died. A message up to this size fits into the
-# socket's buffer, so that wait is short; an operation with a longer one runs on the worker, and the caller watches.
+# gloo never ends the wait for a message that was half on its way when its peer died. One up to this size fits into the
+# socket's buffer, so that is rare; an operation with a longer one runs on the worker, and the caller watches.
 INLINE_BYTES = 1 << 16
 # A lone channel receives a step ahead chunks up to this size; the second buffer of larger ones costs more cache than
 # that is worth. Channels that take turns do so always.
 AHEAD_BYTES = 1 << 19
 TICK = 0.25  # seconds between two looks at the peers while an operation lasts
-
-
-@dataclass(slots=True)
-class Call:
-    """One call of a collective, checked and ready to run.
-
-    tensors: the caller's, flat and contiguous, numbered as ``layout`` numbers them; after: runs when all is done.
-    describe: says in words what the ranks must agree on; nbytes: the whole buffer.
-    splits: elements given to and taken from every rank, where they may differ.
-    inference: some tensor was made in inference mode, and can be written in it alone.
-    """
-
-    collective: str
-    algorithm: str | Schedule
-    layout: Layout
-    tensors: Sequence[torch.Tensor]
-    nbytes: int
-    describe: Callable[[], str]
-    root: int = 0
-    combine: Combine | None = None
-    after: Callable[[], None] | None = None
-    splits: tuple[list[int], list[int]] | None = None
-    inference: bool = False
-
-
-@dataclass(slots=True)
-class Prepared:
-    """What calls of one kind share.
-
-    algorithm: the schedule's name; plan: this rank's part; seeds: a hash of the kind for each channel's tags.
-    views: the plan's regions, as far as they lie in ``scratch``.
-    """
-
-    algorithm: str
-    plan: Plan
-    seeds: list[int]
-    scratch: torch.Tensor | None = None
-    views: list[torch.Tensor] = field(default_factory=list)
-
-    def regions(self, tensors: Sequence[torch.Tensor], scratch: torch.Tensor) -> list[torch.Tensor]:
-        """The plan's regions as flat views of the caller's tensors (each contiguous and flat) and of scratch."""
-        if self.scratch is not scratch:
-            self.scratch = scratch
-            self.views = [
-                scratch.narrow(0, r.offset, r.length) if r.tensor == SCRATCH else scratch for r in self.plan.regions
-            ]
-        regions = self.views.copy()
-        for number, (tensor, offset, length) in self.plan.own:
-            whole = tensors[tensor]
-            regions[number] = whole if whole.numel() == length else whole.narrow(0, offset, length)
-        return regions
-
-
-@dataclass(slots=True)
-class Running:
-    """The streaming operation under way, until when, and where each of its teams is."""
-
-    call: Call
-    algorithm: str
-    deadline: float
-    teams: list[Progress]
 
 
 class Communicator:
@@ -132,9 +70,7 @@ class Communicator:
         self._scratch: dict[tuple[torch.device, torch.dtype], torch.Tensor] = {}
         self._worker: Worker | None = None
         self._teams: list[Worker] = []
-        self._groups: list[dist.ProcessGroup] = []
-        self._streams: list[Any] = []
-        self._tail: Any = None  # CUDA event: the end of the operation issued last
+        self._grouped = Grouped()
         self._schedules: dict[Any, tuple[Schedule, bool]] = {}
         self._prepared: dict[Any, Prepared] = {}
 
@@ -189,14 +125,14 @@ class Communicator:
             ValueError: the algorithm does not exist, is wrong, or does not fit; nothing was sent.
         """
         self._raise_if_broken(call)
-        seconds = self.timeout if timeout is None else _seconds(timeout)
+        seconds = self.timeout if timeout is None else in_seconds(timeout)
         with self._lock:
             # An asynchronous "auto" is picked on the worker: hearing of rank 0's machine may take until rank 0 comes.
             prepared = None if async_op and call.algorithm == "auto" else self._choose(call, seconds)
             number, self._issued = self._issued, self._issued + 1
             job = partial(self._execute, call, prepared, number, seconds, self.check if check is None else check)
             if not self.streaming:
-                return self._issue_on_stream(job, call.tensors, async_op)
+                return self._grouped.issue(job, call.tensors, async_op)
             short = prepared is not None and prepared.plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
             if not async_op and short and (self._worker is None or self._worker.idle):
                 job()
@@ -259,11 +195,12 @@ class Communicator:
             if [team.step, team.verb, team.peer] == before and self._running is running:
                 self._fail(running, StepFailure(team, RuntimeError("connection closed by peer")))
 
-    def _fail(self, running: Running, stop: StepFailure) -> None:
+    def _fail(self, running: Running, stop: StepFailure) -> CollectiveError:
         """Break this communicator, once, and let the other ranks know at once."""
         with self._failing:
             if self.broken is None:
                 self.broken = failure.give_up(self, running.call.describe(), running.algorithm, stop)
+            return self.broken
 
     def _execute(self, call: Call, prepared: Prepared | None, number: int, timeout: float, check: bool) -> None:
         self._raise_if_broken(call)
@@ -272,13 +209,16 @@ class Communicator:
         if check:
             text = f"{call.describe()}, algorithm {prepared.algorithm}"
             agreement.compare(self, text, number, call.splits, deadline)
-        first = call.tensors[0]
+        first, channels = call.tensors[0], prepared.plan.channels
         with torch.inference_mode() if call.inference else contextlib.nullcontext():
             regions = prepared.regions(call.tensors, self.scratch(first, prepared.plan.scratch))
             if self.streaming:
                 self._stream_channels(call, prepared, regions, number, deadline)
             else:
-                self._group_channels(call, prepared, regions)
+                try:
+                    self._grouped.run(self.group, prepared.plan, regions, self._traced([call.combine] * channels))
+                except StepFailure as stop:
+                    raise self._fail(Running(call, prepared.algorithm, deadline, []), stop) from stop.cause
             finish(prepared.plan, regions, call.after)
 
     def _stream_channels(
@@ -320,42 +260,6 @@ class Communicator:
             return combines
         return [combine and self.tracer.combine(combine, i) for i, combine in enumerate(combines)]
 
-    def _group_channels(self, call: Call, prepared: Prepared, regions: list[torch.Tensor]) -> None:
-        """All channels from this thread, each on a group and a stream of its own."""
-        channels = prepared.plan.channels
-        while len(self._groups) < channels:
-            ranks = dist.get_process_group_ranks(self.group)
-            self._groups.append(dist.new_group(ranks, backend=self.backend, use_local_synchronization=True))
-            if call.tensors[0].is_cuda:
-                self._streams.append(torch.cuda.Stream())
-        try:
-            combines = self._traced([call.combine] * channels)
-            run_grouped(self._groups[:channels], prepared.plan, regions, combines, self._streams[:channels])
-        except StepFailure as stop:
-            self._fail(Running(call, prepared.algorithm, 0.0, []), stop)
-        if self.broken is not None:
-            raise self.broken
-
-    def _issue_on_stream(
-        self, job: Callable[[], None], tensors: Sequence[torch.Tensor], async_op: bool
-    ) -> StreamWork | None:
-        """NCCL: the host only enqueues, so an asynchronous operation is one on a side stream. Operations share scratch
-        memory and channels, so each waits for the one before, on the device."""
-        current = torch.cuda.current_stream()
-        stream = torch.cuda.Stream() if async_op else current
-        stream.wait_stream(current)
-        if self._tail is not None:
-            stream.wait_event(self._tail)
-        with torch.cuda.stream(stream):
-            job()
-            self._tail = torch.cuda.Event()
-            self._tail.record(stream)
-        if not async_op:
-            return None
-        for tensor in tensors:
-            tensor.record_stream(stream)
-        return StreamWork(self._tail)
-
     def scratch(self, like: torch.Tensor, elements: int) -> torch.Tensor:
         """This communicator's scratch memory for ``like``'s device and dtype; grown when needed, never shrunk."""
         key = like.device, like.dtype
@@ -372,14 +276,6 @@ class Communicator:
 
 
 T = TypeVar("T")
-Seconds: TypeAlias = float | timedelta
-
-
-def _seconds(timeout: Seconds) -> float:
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise ValueError(f"timeout={timeout!r}: give seconds (or a timedelta) above 0, or None for the group's own")
-    return float(seconds)
 
 
 def _remember(cache: dict[Any, T], key: Any, value: T) -> T:

@@ -22,7 +22,8 @@ import torch.distributed as dist
 
 from .arguments import block_lengths, check_same, check_tensor, check_tensors, describe, root_rank, splits_of
 from .buffers import Buffers, Handle
-from .communicator import Communicator, Seconds, communicator
+from .call import Seconds
+from .communicator import Communicator, communicator
 from .layout import Layout, Region, flat, in_place, only, separate
 from .schedule import Schedule
 

@@ -25,7 +25,8 @@ from torch.distributed import ReduceOp
 from . import reduction
 from .arguments import block_lengths, check_tensor, check_tensors, describe, in_dtype, root_rank
 from .buffers import Buffers, Handle
-from .communicator import Communicator, Seconds, communicator
+from .call import Seconds
+from .communicator import Communicator, communicator
 from .layout import Layout, Region, flat, in_place, only, separate
 from .schedule import Schedule
 

@@ -8,7 +8,7 @@ import torch.distributed as dist
 
 import collectives as C
 from collectives import launch
-from collectives.communicator import Prepared
+from collectives.call import Prepared
 from collectives.compiler import compile_plan
 from collectives.executor import finish, run_grouped
 from collectives.layout import in_place
