@@ -188,8 +188,11 @@ class Communicator:
             return
         closed = failure.closed_peers(self)
         waits = [(team, team.step, team.verb, team.peer) for team in running.teams if team.peer in closed]
-        if not waits:
-            return  # whoever has gone had done its part; a rank that waits for it will say so
+        if not waits:  # whoever has gone had done its part, unless it has left a word that it gave up
+            for culprit in failure.who_gave_up(self, closed)[:1]:
+                gone = RuntimeError("connection closed by peer")
+                self._fail(running, StepFailure(running.teams[0], gone, culprit=culprit))
+            return
         time.sleep(0.02)
         for team, *before in waits:
             if [team.step, team.verb, team.peer] == before and self._running is running:

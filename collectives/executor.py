@@ -53,13 +53,16 @@ class Progress:
 
 
 class StepFailure(Exception):
-    """A run that stopped: where, after how long, and what the transport said."""
+    """A run that stopped: where, after how long, and what the transport said.
 
-    def __init__(self, progress: Progress, cause: BaseException, kept: Any = None) -> None:
+    culprit: the rank that gave up, where that is not the one this run waits for.
+    """
+
+    def __init__(self, progress: Progress, cause: BaseException, kept: Any = None, culprit: int | None = None) -> None:
         super().__init__(str(cause))
         self.step, self.verb, self.peer = progress.step, progress.verb, progress.peer
         self.waited = time.monotonic() - progress.began
-        self.cause = cause
+        self.cause, self.culprit = cause, culprit
         self.kept = kept  # works and tensors that the transport may still refer to
 
 

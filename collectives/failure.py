@@ -38,22 +38,23 @@ def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFai
     raises within moments instead of at its timeout. Then it follows the others' words back to where it began.
     """
     closed = [] if _is_timeout(stop) else closed_peers(communicator)  # a timeout has closed this rank's own
-    if _is_closed(stop) and stop.peer not in closed:
-        closed.append(stop.peer)
+    first = stop.peer if stop.culprit is None else stop.culprit
+    if _is_closed(stop) and first not in closed:
+        closed.append(first)
     word = {"peer": stop.peer, "call": call, "closed": closed}
     _patiently(lambda: store_of(communicator).set(f"{_KEY}/{communicator.rank}", json.dumps(word)))
     _close_connections(communicator)
-    chain = _patiently(lambda: _follow(store_of(communicator), communicator.rank, stop.peer)) or []
+    chain = _patiently(lambda: _follow(store_of(communicator), communicator.rank, first)) or []
     text = (
         f"{call} (algorithm {algorithm}) failed on rank {communicator.rank} at step {stop.step}: it waited "
-        f"{stop.waited:.2f} s to {stop.verb} rank {stop.peer}; "
+        f"{stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {'' if stop.culprit is None else 'meanwhile '}"
     )
     return CollectiveError(
         text + _in_words(communicator.rank, stop, closed, chain) + _disagreement(call, chain),
         operation=call.split(" ")[0],
         algorithm=algorithm,
         step=stop.step,
-        peer=stop.peer,
+        peer=stop.peer if stop.culprit is None else (chain[-1][1]["peer"] if chain else stop.culprit),
         waited=stop.waited,
     )
 
@@ -76,6 +77,11 @@ def closed_peers(communicator: Communicator) -> list[int]:
             except RuntimeError:
                 closed.append(peer)
     return closed
+
+
+def who_gave_up(communicator: Communicator, ranks: list[int]) -> list[int]:
+    """Those of the ranks that have left a word, and did not just leave when they had done their part."""
+    return _patiently(lambda: [r for r in ranks if store_of(communicator).check([f"{_KEY}/{r}"])]) or []
 
 
 def _close_connections(communicator: Communicator) -> None:
@@ -108,7 +114,7 @@ def _in_words(rank: int, stop: StepFailure, closed: list[int], chain: list[tuple
     if not chain and not _is_timeout(stop) and not _is_closed(stop):
         said = str(stop.cause).splitlines()
         return ": ".join([type(stop.cause).__name__, *said[:1]])
-    last = chain[-1][1]["peer"] if chain else stop.peer
+    last = chain[-1][1]["peer"] if chain else stop.peer if stop.culprit is None else stop.culprit
     start = "".join(
         f"rank {peer} gave up, waiting for " if i == 0 else f"rank {peer}, which gave up, waiting for "
         for i, (peer, _) in enumerate(chain)

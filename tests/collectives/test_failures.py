@@ -282,6 +282,31 @@ def dies_one_way(folder, collective):
         file.write(f"{time.monotonic() - died}\n{kind}\n{text}")
 
 
+def test_a_death_reaches_those_who_wait_for_somebody_else(tmp_path):
+    with pytest.raises(launch.RankFailed):
+        launch.run(dies_behind_a_sleeper, 4, str(tmp_path), grace=8.0)
+    seconds, kind, text = (tmp_path / "1").read_text().split("\n", 2)
+    assert kind == "CollectiveError", text
+    assert float(seconds) < 2
+    assert "meanwhile rank 2 gave up, waiting for rank 3, which closed the connection" in text
+    assert (tmp_path / "0").read_text().split("\n", 2)[1] == "CollectiveError"  # when it comes at last
+
+
+def dies_behind_a_sleeper(folder):
+    """Binomial reduce to 0: rank 3 sends to 2, and 1 and 2 to 0, which is late. Rank 3 is killed on its way."""
+    rank = dist.get_rank()
+    x = torch.ones(1 << 21)
+    C.barrier()
+    died = time.monotonic()
+    if rank == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 0:
+        time.sleep(3)
+    _, kind, text, *_ = collect(lambda: C.reduce(x, 0, algorithm="binomial"))
+    with open(os.path.join(folder, str(rank)), "w") as file:
+        file.write(f"{time.monotonic() - died}\n{kind}\n{text}")
+
+
 def test_a_rank_that_has_done_its_part_may_leave():
     assert launch.run(leaves_early, 4, grace=0.05)[0] == [10.0, 10.0]
 
