@@ -40,6 +40,7 @@ def describe(settings: Settings, backend: str) -> dict[str, Any]:
         "cores": {host: count for host, _, count, _ in everyone},
         "threads": torch.get_num_threads(),
         "scheduler": "batch" if all(batch for *_, batch in everyone) else "default",
+        "autogroup": _is_apart(),
         "congestion_control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
         "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
         "mode": "blocking" if settings.blocking else "pipelined",
@@ -71,6 +72,11 @@ def heading(environment: dict[str, Any], settings: Settings) -> list[str]:
             "scheduler: SCHED_BATCH set on the ranks, for ours and the backend's alike; "
             "--scheduler default switches it off"
         )
+        if e["autogroup"]:
+            lines.append(
+                "each rank is a session of its own (as torchrun starts them), and kernel.sched_autogroup_enabled=1 "
+                "undoes SCHED_BATCH between sessions: small messages take about twice as long"
+            )
     if e["backend"] == "gloo" and one_host:
         cc = f" ({e['congestion_control']})" if e["congestion_control"] else ""
         lines.append(f"gloo on one host: bandwidth is that of loopback TCP{cc}, which the CPU copies")
@@ -89,6 +95,12 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def _is_apart() -> bool:
+    """Whether the scheduler weighs this process against the other ranks as a session, whatever its own class."""
+    enabled = _read("/proc/sys/kernel/sched_autogroup_enabled") == "1"
+    return enabled and hasattr(os, "getsid") and os.getsid(0) == os.getpid()
 
 
 def _is_batch() -> bool:
