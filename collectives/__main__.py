@@ -24,6 +24,12 @@ SUBCOMMANDS = {
 }
 
 
+EXAMPLES = """examples:
+  python -m collectives show ring --ranks 4
+  python -m collectives prove --algorithm mine.py:ring --collective all_reduce --ranks 1-33
+  python -m collectives bench --algorithm mine.py:ring,ring,auto"""
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are one line."""
 
@@ -33,7 +39,13 @@ class Parser(argparse.ArgumentParser):
 
 def build(argv: Sequence[str]) -> Parser:
     """The parser that ``argv`` needs: with one command if it starts with one, else with all."""
-    parser = Parser(prog="python -m collectives", description="Collectives, run for real.", allow_abbrev=False)
+    parser = Parser(
+        prog="python -m collectives",
+        description="Collectives written as schedules: list them, draw them, prove them right, run and time them.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     parser.add_argument("--version", action="store_true", help="print the version and where the packages come from")
     commands = parser.add_subparsers(
         title="commands", metavar="COMMAND", parser_class=Parser, description="COMMAND --help tells more of each"
