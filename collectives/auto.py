@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from . import failure
 from .contract import contract_of
 from .cost import Machine, predict
-from .errors import CollectiveError
+from .executor import Progress, StepFailure
 from .registry import find
 
 if TYPE_CHECKING:
@@ -98,17 +98,16 @@ class Picker:
         """Rank 0's machine.
 
         Raises:
-            CollectiveError: rank 0 has not used the group within ``timeout`` seconds, or is gone.
+            StepFailure: rank 0 has not used the group within ``timeout`` seconds, or is gone.
         """
         if self._machine is None:
-            store, until = failure.store_of(communicator), time.monotonic() + timeout
-            look = time.monotonic() + _TICK
+            store, progress = failure.store_of(communicator), Progress(time.monotonic(), 0, "hear from", 0)
+            until, look = progress.began + timeout, progress.began + _TICK
             while not store.check([self._key]):
                 now = time.monotonic()
                 gone = now > look and 0 in failure.closed_peers(communicator)
                 if gone or now > until:
-                    why = "it closed the connection" if gone else f"it has not come within {timeout:g} s"
-                    raise CollectiveError(f"algorithm 'auto' needs to hear of rank 0's machine, but {why}", peer=0)
+                    raise StepFailure(progress, RuntimeError("connection closed by peer" if gone else "timed out"))
                 look = look if now < look else now + _TICK
                 time.sleep(0.002)
             self._machine = Machine(**json.loads(store.get(self._key)))
@@ -133,4 +132,4 @@ def choose(collective: str, nbytes: int, group: dist.ProcessGroup | None = None)
     if nbytes < 0:
         raise ValueError(f"nbytes={nbytes}: a buffer has at least 0 bytes")
     c = communicator(group)
-    return c.picker.pick(c, collective, nbytes, c.timeout)
+    return c.pick(collective, nbytes, c.timeout, lambda: f"choose for {collective}")

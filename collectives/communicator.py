@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 import zlib
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -146,14 +147,25 @@ class Communicator:
             self.watch(outcome, None)
         except KeyboardInterrupt as error:  # nobody will ask for this operation again: the others must not wait for it
             if not outcome.done and self._running is not None:
-                self._fail(self._running, StepFailure(self._running.teams[0], error))
+                self._fail(call.describe, self._running.algorithm, StepFailure(self._running.teams[0], error))
             raise
         return None
+
+    def pick(self, collective: str, nbytes: int, timeout: float, describe: Callable[[], str]) -> str:
+        """The algorithm that ``auto`` means; a failure to hear of rank 0's machine is one like any other.
+
+        Raises:
+            CollectiveError: rank 0 has not come, or is gone.
+        """
+        try:
+            return self.picker.pick(self, collective, nbytes, timeout)
+        except StepFailure as stop:
+            raise self._fail(describe, "auto", stop) from stop.cause
 
     def _choose(self, call: Call, timeout: float) -> Prepared:
         algorithm = call.algorithm
         if algorithm == "auto":
-            algorithm = self.picker.pick(self, call.collective, call.nbytes, timeout)
+            algorithm = self.pick(call.collective, call.nbytes, timeout, call.describe)
         with self._lock:
             return self._prepare(call.collective, algorithm, call.root, call.layout, call.tensors[0].dtype)
 
@@ -191,18 +203,24 @@ class Communicator:
         if not waits:  # whoever has gone had done its part, unless it has left a word that it gave up
             for culprit in failure.who_gave_up(self, closed)[:1]:
                 gone = RuntimeError("connection closed by peer")
-                self._fail(running, StepFailure(running.teams[0], gone, culprit=culprit))
+                self._fail(
+                    running.call.describe, running.algorithm, StepFailure(running.teams[0], gone, culprit=culprit)
+                )
             return
         time.sleep(0.02)
         for team, *before in waits:
             if [team.step, team.verb, team.peer] == before and self._running is running:
-                self._fail(running, StepFailure(team, RuntimeError("connection closed by peer")))
+                self._fail(
+                    running.call.describe,
+                    running.algorithm,
+                    StepFailure(team, RuntimeError("connection closed by peer")),
+                )
 
-    def _fail(self, running: Running, stop: StepFailure) -> CollectiveError:
+    def _fail(self, describe: Callable[[], str], algorithm: str, stop: StepFailure) -> CollectiveError:
         """Break this communicator, once, and let the other ranks know at once."""
         with self._failing:
             if self.broken is None:
-                self.broken = failure.give_up(self, running.call.describe(), running.algorithm, stop)
+                self.broken = failure.give_up(self, describe(), algorithm, stop)
             return self.broken
 
     def _execute(self, call: Call, prepared: Prepared | None, number: int, timeout: float, check: bool) -> None:
@@ -221,7 +239,7 @@ class Communicator:
                 try:
                     self._grouped.run(self.group, prepared.plan, regions, self._traced([call.combine] * channels))
                 except StepFailure as stop:
-                    raise self._fail(Running(call, prepared.algorithm, deadline, []), stop) from stop.cause
+                    raise self._fail(call.describe, prepared.algorithm, stop) from stop.cause
             finish(prepared.plan, regions, call.after)
 
     def _stream_channels(
@@ -241,9 +259,11 @@ class Communicator:
             try:
                 run_streaming(team, regions, deadline)
             except StepFailure as stop:
-                self._fail(running, stop)  # at once, so that the other teams and ranks end, too
+                self._fail(
+                    running.call.describe, running.algorithm, stop
+                )  # at once, so that the other teams and ranks end, too
             except BaseException as error:  # an interrupt, say: the others must not wait for this rank
-                self._fail(running, StepFailure(team.progress, error))
+                self._fail(running.call.describe, running.algorithm, StepFailure(team.progress, error))
                 raise
 
         others = []

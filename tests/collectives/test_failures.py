@@ -320,6 +320,32 @@ def leaves_early():
     return [x[0].item(), x[-1].item()]
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_auto_without_rank_0(asynchronous):
+    results = launch.run(without_rank_0, 3, asynchronous, grace=6.0)
+    for rank in (1, 2):
+        first, kind, text, again = results[rank]
+        assert (kind, again) == ("CollectiveError", "CollectiveError")
+        assert first < 2.5
+        assert "to hear from rank 0" in text or "rank 0" in text
+
+
+def without_rank_0(asynchronous):
+    if dist.get_rank() == 0:
+        time.sleep(3)
+        return None
+
+    def call():
+        work = C.all_reduce(torch.ones(3), async_op=asynchronous, timeout=1.0)
+        if work is not None:
+            work.wait()
+
+    seconds, kind, text, *_ = collect(call)
+    later, again, *_ = collect(call)
+    assert later < 0.2  # the group is broken
+    return seconds, kind, text, again
+
+
 def test_the_timeout_is_of_the_whole_operation():
     assert launch.run(late_and_later, 3)[0] < 2.5
 
