@@ -1,0 +1,18 @@
+"""``python -m sim COMMAND``: schedules on a clock, on a network, and on paper."""
+
+import sys
+
+from collectives.door import Door
+
+DOOR = Door(
+    "sim",
+    "Simulate what the other packages run: how long does it take, why, and what does it look like?",
+    {},
+    """examples:
+  python -m sim collective --algorithm ring --ranks 8 --size 1G --topology dgx-h100
+  python -m sim pipeline --schedule 1f1b --stages 4 --microbatches 8
+  python -m sim topology topo.txt""",
+)
+
+if __name__ == "__main__":
+    sys.exit(DOOR.main())
