@@ -206,7 +206,7 @@ def test_commas_between_options_and_between_algorithms(text: str, algorithms: li
 
 
 def settings(*argv: str) -> Any:
-    return settings_of(commands.build(["bench"]).parse_args(["bench", *argv]), None, None, first=True)
+    return settings_of(commands.DOOR.build(["bench"]).parse_args(["bench", *argv]), None, None, first=True)
 
 
 def test_sizes_of_a_run() -> None:
@@ -395,7 +395,7 @@ def test_spans_that_overlap_lie_in_lanes(tmp_path: Path) -> None:
 
 def bench(words: str) -> int:
     """The command in this process; its ranks are forked."""
-    return commands.main(["bench", *words.split()])
+    return commands.DOOR.main(["bench", *words.split()])
 
 
 def command(words: str) -> subprocess.CompletedProcess[str]:
@@ -409,7 +409,7 @@ def command(words: str) -> subprocess.CompletedProcess[str]:
 def test_help_is_quick_because_it_leaves_torch_out() -> None:
     code = (
         "import sys\nfrom collectives.__main__ import DOOR\n"
-        "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "try: DOOR.main(sys.argv[1:])\nexcept SystemExit: pass\n"
         "assert not {'torch', 'numpy', 'rich', 'matplotlib'} & set(sys.modules)"
     )
     for argv in ([], ["--help"], ["bench", "--help"]):
