@@ -24,9 +24,14 @@ from .registry import register
 from .schedule import Step
 
 
+def _row(size: int, local: int = 0) -> int:
+    """Ranks a node; 0 is the largest divisor of ``size`` up to its square root."""
+    return local or max(d for d in range(1, isqrt(size) + 1) if size % d == 0)
+
+
 def _shape(rank: int, size: int, local: int) -> tuple[int, int, int, int, range, range]:
     """Ranks a node, nodes, the rank's number in its node, its node, the ranks of its node, the ranks of its rail."""
-    local = local or max(d for d in range(1, isqrt(size) + 1) if size % d == 0)
+    local = _row(size, local)
     if local < 1 or size % local:
         divisors = ", ".join(str(d) for d in range(1, size + 1) if size % d == 0)
         raise ValueError(f"local={local} ranks a node do not divide size={size} ranks: use one of {divisors}")
@@ -34,7 +39,7 @@ def _shape(rank: int, size: int, local: int) -> tuple[int, int, int, int, range,
     return local, size // local, me, node, range(node * local, (node + 1) * local), range(me, size, local)
 
 
-@register("all_reduce", name="hierarchical")
+@register("all_reduce", name="hierarchical", symmetric=_row)
 def all_reduce(rank: int, size: int, local: int = 0) -> Iterator[Step]:
     """``local`` ranks a node; 0 is the largest divisor of ``size`` up to its square root.
 
@@ -47,7 +52,7 @@ def all_reduce(rank: int, size: int, local: int = 0) -> Iterator[Step]:
     yield from place(ring.all_gather(me, local), mates, blocks)
 
 
-@register("reduce_scatter", name="hierarchical")
+@register("reduce_scatter", name="hierarchical", symmetric=_row)
 def reduce_scatter(rank: int, size: int, local: int = 0) -> Iterator[Step]:
     """First inside the node, a block being all that one rail needs; then along the rail.
 
@@ -59,7 +64,7 @@ def reduce_scatter(rank: int, size: int, local: int = 0) -> Iterator[Step]:
     yield from place(ring.reduce_scatter(node, nodes), rail, rail)
 
 
-@register("all_gather", name="hierarchical")
+@register("all_gather", name="hierarchical", symmetric=_row)
 def all_gather(rank: int, size: int, local: int = 0) -> Iterator[Step]:
     """First along the rail, while there is little to send; then inside the node, all that came by one rail at once.
 

@@ -132,3 +132,10 @@ def unroll(schedule: Schedule, rank: int, size: int, channel: int = 0) -> list[P
             f"{index + 1} steps"
         ) from error
     return steps
+
+
+def twin(peer: int, rank: int, size: int, row: int) -> int:
+    """Who is to ``rank`` what ``peer`` is to rank 0, where ranks stand in rows of ``row``; O(1)."""
+    if row == size:
+        return (peer + rank) % size
+    return (peer // row + rank // row) % (size // row) * row + (peer + rank) % row

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from .contract import BLOCK_ONLY, CONTRACTS, Content, Contract, Place
 from .errors import ScheduleError
-from .messages import PackedStep, chunks_of, show, unroll
+from .messages import PackedStep, chunks_of, show, twin, unroll
 from .schedule import Chunk, Operation, Schedule, Send
 from .waits import Wait, find_cycle, in_words
 
@@ -78,7 +78,9 @@ def prove(schedule: Schedule, size: int) -> Proof:
     steps, messages, lockstep = 0, 0, True
     sent = {rank: Fraction(0) for rank in range(size)}
     for channel in range(schedule.channels):
-        if schedule.symmetric:
+        if callable(schedule.symmetric):
+            _check_rows(schedule, size, channel)
+        elif schedule.symmetric:
             _check_symmetry(schedule, size, channel, chunks)
         run = _Run(schedule, size, channel, chunks)
         run.advance()
@@ -321,3 +323,30 @@ def _check_symmetry(schedule: Schedule, size: int, channel: int, chunks: int) ->
                     rank,
                     index,
                 )
+
+
+def _check_rows(schedule: Schedule, size: int, channel: int) -> None:
+    """Every rank sends and receives messages of the same lengths as rank 0, in the same steps, to and from its twins."""
+    row = schedule.row(size)
+    pattern = unroll(schedule, 0, size, channel)
+    for rank in range(1, size):
+        steps = unroll(schedule, rank, size, channel)
+        for index in range(max(len(steps), len(pattern))):
+            mine = _lengths(steps[index], size, row, 0) if index < len(steps) else None
+            if index >= len(pattern) or mine != _lengths(pattern[index], size, row, rank):
+                raise ScheduleError(
+                    f"rank {rank} does not do at step {index} what rank 0 does, in rows of {row}: leave symmetric away",
+                    "order",
+                    rank,
+                    index,
+                )
+
+
+def _lengths(step: PackedStep, size: int, row: int, rank: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+    return (
+        {twin(to, rank, size, row): len(places) for to, places in step.sends.items()},
+        {
+            twin(source, rank, size, row): (len(places), sum(reduces for _, reduces in places))
+            for source, places in step.receives.items()
+        },
+    )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .contract import CONTRACTS, contract_of
-from .schedule import ChunkCount, Program, Schedule, _per_rank
+from .schedule import ChunkCount, Program, Schedule, Symmetric, _per_rank
 
 BUILT_IN = (
     "ring",
@@ -31,7 +31,7 @@ _registered: dict[tuple[str, str], Schedule] = {}
 
 
 def register(
-    collective: str, *, name: str = "", chunks: ChunkCount = _per_rank, symmetric: bool = False, **options: Any
+    collective: str, *, name: str = "", chunks: ChunkCount = _per_rank, symmetric: Symmetric = False, **options: Any
 ) -> Callable[[Program | Sequence[Program]], Schedule]:
     """Decorate ``program(rank, size, **options)`` and make it an algorithm that every command knows by ``name``.
 

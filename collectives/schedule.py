@@ -77,6 +77,7 @@ Operation: TypeAlias = Send | Recv | Reduce
 Step: TypeAlias = tuple[Operation, ...]
 Program: TypeAlias = Callable[..., Iterable[Step | Operation]]
 ChunkCount: TypeAlias = int | Callable[..., int]
+Symmetric: TypeAlias = bool | Callable[..., int]
 
 
 def _accepts(function: Callable[..., Any], option: str) -> bool:
@@ -110,7 +111,9 @@ class Schedule:
         chunks: chunks of one channel's share: a number, or a function of the number of ranks (and of options that
             it names). Collectives with one block a rank need a multiple of the number of ranks.
         name: how the command line and error messages call it; the program's own name by default.
-        symmetric: rank r does what rank 0 does, shifted by r; the prover checks it, the simulator profits.
+        symmetric: rank r does what rank 0 does, shifted by r; the prover checks it, the simulator profits. Or the
+            ranks stand in rows, as in nodes: a function of the number of ranks (and of options that it names) that
+            tells how many stand in one; rank r then does what rank 0 does, shifted within the rows and by rows.
         options: passed to the program.
 
     A schedule is immutable; ``with_options`` returns a changed copy.
@@ -124,7 +127,7 @@ class Schedule:
         program: Program | Sequence[Program],
         chunks: ChunkCount = _per_rank,
         name: str = "",
-        symmetric: bool = False,
+        symmetric: Symmetric = False,
         **options: Any,
     ) -> None:
         programs: tuple[Program, ...] = (program,) if callable(program) else tuple(program)
@@ -156,6 +159,13 @@ class Schedule:
         if count < 1:
             raise ValueError(f"chunks={count} of {self} at {size} ranks: a buffer has at least 1 chunk")
         return count
+
+    def row(self, size: int) -> int:
+        """Ranks that stand in a row, if the schedule is symmetric: all, or what its ``symmetric`` says."""
+        if not callable(self.symmetric):
+            return size
+        known = {name: value for name, value in self.options.items() if _accepts(self.symmetric, name)}
+        return self.symmetric(size, **known)
 
     def steps(self, rank: int, size: int, channel: int = 0) -> Iterator[Step]:
         """What ``rank`` of ``size`` does in one channel, a tuple a step."""

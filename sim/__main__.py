@@ -7,7 +7,9 @@ from collectives.door import Door
 DOOR = Door(
     "sim",
     "Simulate what the other packages run: how long does it take, why, and what does it look like?",
-    {},
+    {
+        "hosts": "sim.commands.hosts",
+    },
     """examples:
   python -m sim collective --algorithm ring --ranks 8 --size 1G --topology dgx-h100
   python -m sim pipeline --schedule 1f1b --stages 4 --microbatches 8

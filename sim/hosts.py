@@ -1,0 +1,206 @@
+"""Several hosts on this machine, each behind a network port of a given rate: what a cluster has, small and slow.
+
+::
+
+    with Hosts(4, rate="200mbit") as hosts:
+        status = hosts.torchrun(["-m", "collectives", "bench"], ranks=2)
+
+::
+
+    host0            host1            host2                 a namespace each: network, hostname, processes
+    eth0 198.18.0.1  eth0 198.18.0.2  eth0 198.18.0.3       tbf on what leaves: the port's rate
+      |                |                |
+    --+------ br0 -----+----------------+-------------      a bridge in a namespace of its own
+
+The network of the machine itself is not touched. All hosts share its CPUs, so compute is no faster for them, and a rate
+is kept only if the CPUs can move so many bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO
+
+from .netns import Host, Unavailable, check
+from .units import parse_bandwidth
+
+__all__ = ["Hosts", "Unavailable", "default_burst"]
+
+MOST_HOSTS = 250
+MASTER_PORT = 29500  # no host has anything else running
+GRACE = 5.0  # seconds that the others have to end by themselves after a failure: as long as finding out takes
+
+
+def default_burst(rate: float) -> int:
+    """Bytes that may leave at once after a pause, for a rate in bytes a second."""
+    return max(16 << 10, round(rate * 1e-3))
+
+
+class Hosts:
+    """``count`` hosts, up and joined; end them with ``close`` or a ``with`` block.
+
+    Args:
+        rate: at which each host sends, as ``200mbit`` or ``1gbit``, headers included; None: as fast as the CPUs can.
+        burst: bytes that may leave at once after a pause; by default ``default_burst``.
+
+    Attributes:
+        names, addresses: of each host.
+
+    Raises:
+        ValueError: an argument that makes no sense.
+        Unavailable: this system cannot make hosts, and why.
+    """
+
+    def __init__(self, count: int, rate: str | None = None, burst: int | None = None) -> None:
+        if not 1 <= count <= MOST_HOSTS:
+            raise ValueError(f"hosts {count}: make from 1 to {MOST_HOSTS}")
+        speed = None if rate is None else parse_bandwidth(rate, "rate")
+        if burst is not None and (speed is None or burst < 1600):
+            raise ValueError(f"burst {burst}: " + ("a packet has 1514 bytes" if speed else "without a rate is nothing"))
+        check()
+        self.names = [f"host{i}" for i in range(count)]
+        self.addresses = [f"198.18.0.{i + 1}" for i in range(count)]  # from the block for benchmarks
+        self._processes: list[subprocess.Popen[str]] = []
+        self._hosts: list[Host] = []
+        try:
+            for name in ("switch", *self.names):
+                self._hosts.append(Host(name))
+            self._join()
+            if speed is not None:
+                self._shape(speed, burst or default_burst(speed))
+        except BaseException:
+            self.close()
+            raise
+
+    def _join(self) -> None:
+        switch, *hosts = self._hosts
+        lines = ["link add br0 type bridge", "link set br0 up"]
+        for host in hosts:
+            lines.append(f"link add {host.name} type veth peer name eth0 netns {host.pid}")
+            lines.append(f"link set {host.name} master br0 up")
+        switch.configure("ip", lines)
+        for host, address in zip(hosts, self.addresses, strict=True):
+            up = ["link set lo up", "link set eth0 addrgenmode none up"]  # no IPv6 address, which gloo might prefer
+            host.configure("ip", [*up, f"address add {address}/24 dev eth0"])
+
+    def _shape(self, speed: float, burst: int) -> None:
+        for host in self._hosts[1:]:
+            # limit: more than the senders ever have under way, so that nothing is dropped
+            rate = f"rate {round(speed * 8)}bit burst {burst} limit {16 << 20}"
+            host.configure("tc", [f"qdisc add dev eth0 root tbf {rate}"])
+
+    def spawn(
+        self,
+        host: int,
+        argv: Sequence[str],
+        *,
+        stdout: int | IO[str] | None = None,
+        stderr: int | IO[str] | None = None,
+    ) -> subprocess.Popen[str]:
+        """Start a process on a host, in this directory; what is returned waits for it, and has its exit status.
+
+        A signal to what is returned does not reach the process: ``clear`` ends what runs on a host.
+        """
+        variables = {"GLOO_SOCKET_IFNAME": "eth0", "NCCL_SOCKET_IFNAME": "eth0"}
+        process = self._hosts[host + 1].spawn(argv, env={**os.environ, **variables}, stdout=stdout, stderr=stderr)
+        self._processes.append(process)
+        return process
+
+    def clear(self, host: int) -> None:
+        """End all processes on a host: SIGTERM, and SIGKILL two seconds later."""
+        self._hosts[host + 1].clear()
+
+    def run(self, argv: Sequence[str], timeout: float | None = None) -> int:
+        """Run the same command on every host, and wait.
+
+        The first host's output is passed on as it is, that of the others goes to stderr, each line with the host's
+        name before it. When a command fails, the others have 5 s to end by themselves.
+
+        Returns:
+            0, or the exit status of the first that failed (128 + the signal, if one killed it).
+
+        Raises:
+            TimeoutError: not all ended in time; all have been ended since.
+        """
+        return self._run([argv] * len(self.names), timeout)
+
+    def torchrun(self, args: Sequence[str], ranks: int = 1, timeout: float | None = None) -> int:
+        """Run ``torchrun args`` on every host, with ``ranks`` processes each, as one job; the rest as for ``run``."""
+        if ranks < 1:
+            raise ValueError(f"ranks {ranks}: start at least 1 a host")
+        meet = [f"--nnodes={len(self.names)}", f"--nproc-per-node={ranks}"]
+        meet += [f"--master-addr={self.addresses[0]}", f"--master-port={MASTER_PORT}"]
+        torchrun = ["env", f"OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 1)}", sys.executable]
+        torchrun += ["-m", "torch.distributed.run", *meet]
+        return self._run([[*torchrun, f"--node-rank={i}", *args] for i in range(len(self.names))], timeout)
+
+    def close(self) -> None:
+        """End the hosts and everything on them; more than once is fine."""
+        _each(Host.close, self._hosts)
+        for process in self._processes:
+            process.wait()
+
+    def __enter__(self) -> Hosts:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _run(self, commands: Sequence[Sequence[str]], timeout: float | None) -> int:
+        processes: list[subprocess.Popen[str]] = []
+        readers: list[threading.Thread] = []
+        try:
+            for i, argv in enumerate(commands):
+                if i == 0:
+                    processes.append(self.spawn(i, argv))
+                    continue
+                processes.append(self.spawn(i, argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+                readers.append(threading.Thread(target=_relay, args=(self.names[i], processes[i].stdout)))
+                readers[-1].start()
+            failed = _watch(processes, timeout)
+            late = [name for name, process in zip(self.names, processes, strict=True) if process.returncode is None]
+        finally:
+            _each(Host.clear, self._hosts[1:])
+            for one in (*readers, *processes):
+                one.join() if isinstance(one, threading.Thread) else one.wait()
+        if failed is None and late:
+            raise TimeoutError(f"{', '.join(late)} did not end within {timeout:g} s")
+        if failed is None:
+            return 0
+        code = processes[failed].returncode
+        reason = f"exit status {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
+        print(f"{self.names[failed]} failed first: {reason}", file=sys.stderr)
+        return code if code > 0 else 128 - code
+
+
+def _watch(processes: Sequence[subprocess.Popen[str]], timeout: float | None) -> int | None:
+    """Wait for all, but after the first failure for GRACE only: the number of the one that failed first, if one did."""
+    limit = float("inf") if timeout is None else time.monotonic() + timeout
+    failed: int | None = None
+    while True:
+        running = [process for process in processes if process.poll() is None]
+        if failed is None:
+            failed = next((i for i, process in enumerate(processes) if process.returncode), None)
+            if failed is not None:
+                limit = min(limit, time.monotonic() + GRACE)
+        if not running or time.monotonic() > limit:
+            return failed
+        time.sleep(0.05)
+
+
+def _relay(name: str, lines: IO[str]) -> None:
+    for line in lines:
+        print(f"{name}: {line}", end="", file=sys.stderr, flush=True)
+
+
+def _each(function: Callable[[Host], None], hosts: Sequence[Host]) -> None:
+    """At the same time, as each may take seconds."""
+    with ThreadPoolExecutor(max(1, len(hosts))) as pool:
+        list(pool.map(function, hosts))

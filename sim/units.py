@@ -1,0 +1,66 @@
+"""Numbers as people write them: ``1G`` bytes, ``5us``, ``50`` GB/s. Sizes are binary, bandwidths decimal."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
+
+
+def parse_size(text: str, name: str = "size") -> int:
+    """Bytes: ``4096``, ``64K``, ``1M``, ``1GiB`` (all binary).
+
+    Raises:
+        ValueError: anything else.
+    """
+    match = re.fullmatch(_NUMBER + r"\s*([KMGT]?)(?:I?B)?", text.strip().upper())
+    if not match:
+        raise ValueError(f"{name} {text!r}: write bytes like 4096, 64K, 1M or 1G (binary)")
+    return round(float(match[1]) * _BINARY[match[2]])
+
+
+def parse_time(text: str, name: str = "time") -> float:
+    """Seconds: ``1us``, ``2.5ms``, ``0``; a number without a unit is in seconds.
+
+    Raises:
+        ValueError: anything else, or a negative time.
+    """
+    match = re.fullmatch(_NUMBER + r"\s*(s|ms|us|µs|ns)?", text.strip())
+    if not match:
+        raise ValueError(f"{name} {text!r}: write a time like 1us, 2.5ms or 0.1s, from 0 on")
+    return float(match[1]) * _TIMES[match[2] or "s"]
+
+
+def parse_bandwidth(text: str, name: str = "bandwidth") -> float:
+    """Bytes a second: ``50`` is 50 GB/s; also ``50GB/s``, ``400Gbit``, ``200mbit``.
+
+    Raises:
+        ValueError: anything else, or a bandwidth that is not above 0.
+    """
+    match = re.fullmatch(_NUMBER + r"\s*(?:(gb/s|gb|mb/s|mb)|([gmk]bit)(?:/s)?)?", text.strip().lower())
+    value = float(match[1]) if match else 0.0
+    if not match or not value > 0 or math.isinf(value):
+        raise ValueError(f"{name} {text!r}: write GB/s above 0, like 50, 50GB/s or 400gbit")
+    if match[3]:
+        return value * {"g": 1e9, "m": 1e6, "k": 1e3}[match[3][0]] / 8
+    return value * (1e6 if (match[2] or "g").startswith("m") else 1e9)
+
+
+def show_time(seconds: float) -> str:
+    """``12.3 ms``, with four digits that count."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if abs(seconds) >= size:
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds * 1e9:.4g} ns" if seconds else "0 s"
+
+
+def show_bytes(nbytes: float) -> str:
+    """``1.5 GiB``."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(nbytes) < 1024:
+            return f"{nbytes:.4g} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.4g} TiB"
