@@ -8,6 +8,7 @@ DOOR = Door(
     "sim",
     "Simulate what the other packages run: how long does it take, why, and what does it look like?",
     {
+        "collective": "sim.commands.collective",
         "hosts": "sim.commands.hosts",
     },
     """examples:

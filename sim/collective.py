@@ -15,9 +15,11 @@ ranks · kinds of step).
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from collectives.contract import contract_of
@@ -27,11 +29,10 @@ from collectives.schedule import Schedule
 from .bound import lower_bound
 from .engine import SAME_INSTANT
 from .faults import Faults
-from .flows import Flow
 from .graph import Network, node_of
 from .machine import Costs
 from .reading import Step, read, read_first
-from .run import Run
+from .run import Message, Run
 
 PARTS = ("base", "overhead", "latency", "transfer", "sharing", "reduction")
 
@@ -134,8 +135,8 @@ def simulate(
     schedule: Schedule,
     network: Network,
     nbytes: float,
-    costs: Costs = Costs(),
-    faults: Faults = Faults(),
+    costs: Costs | None = None,
+    faults: Faults | None = None,
     events: bool = False,
 ) -> Outcome:
     """Run ``schedule`` on every device of ``network``.
@@ -153,6 +154,7 @@ def simulate(
     if not nbytes >= 0 or nbytes == float("inf"):
         raise ValueError(f"size={nbytes}: give bytes from 0 on")
     began = time.perf_counter()
+    costs, faults = costs or Costs(), faults or Faults()
     size = len(network.devices)
     share = nbytes / schedule.channels / chunks_of(schedule, size)
     if schedule.collective == "barrier":
@@ -161,11 +163,12 @@ def simulate(
     if not events and schedule.symmetric and schedule.channels == 1 and not (faults.straggler or faults.jitter):
         found = _lockstep(schedule, network, share, costs)
     if found is None:
-        programs = [steps for channel in range(schedule.channels) for steps in read(schedule, size, channel)]
-        run = Run(programs, network, share, costs, faults)
-        seconds = run.run()
-        flows = run.flows
-        found = _Found(seconds, "events", _path(run), flows.carried, run.messages, flows.fillings, flows.certified, run)
+        with _uncollected():
+            programs = [steps for channel in range(schedule.channels) for steps in read(schedule, size, channel)]
+            run = Run(programs, network, share, costs, faults, record=events)
+            seconds, flows = run.run(), run.flows
+            legs = _path(run)
+        found = _Found(seconds, "events", legs, flows.carried, run.messages, flows.fillings, flows.certified, run)
     bound = lower_bound(schedule.collective, network, nbytes) if schedule.collective != "barrier" else 0.0
     if found.seconds < bound * (1 - 1e-9):
         raise ArithmeticError(f"{schedule} takes {found.seconds} s, but the links need {bound} s")
@@ -187,6 +190,18 @@ def simulate(
         time.perf_counter() - began,
         found.run if events else None,
     )
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Nothing of a run is garbage before it ends, but looking for some takes a third of its time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 @dataclass(frozen=True)
@@ -241,24 +256,24 @@ def _path(run: Run, times: int = 1) -> list[Leg]:
     while index >= 0:
         flow = run.ended[process][index]
         legs.append(_leg(run, flow, run.begun[process][index + 1], run.programs[process][index], times))
-        process, index = flow.about.last, flow.about.step - 1
+        process, index = flow.last, flow.step - 1
     return legs[::-1]
 
 
-def _leg(run: Run, flow: Flow, goes_on: float, step: Step, times: int) -> Leg:
-    message, capacity = flow.about, run.network.capacity
-    narrow = min(flow.route, key=lambda link: capacity[link])
-    alone = min(flow.ends - flow.began, flow.size / capacity[narrow])
+def _leg(run: Run, message: Message, goes_on: float, step: Step, times: int) -> Leg:
+    capacity = run.network.capacity
+    narrow = min(message.route, key=lambda link: capacity[link])
+    alone = min(message.ends - message.began, message.size / capacity[narrow])
     return Leg(
         message.source,
         message.to,
         message.channel,
         message.since,
-        flow.ends,
-        flow.began - message.since,
+        message.ends,
+        message.began - message.since,
         alone,
-        flow.ends - flow.began - alone,
-        goes_on - flow.ends,
+        message.ends - message.began - alone,
+        goes_on - message.ends,
         step.reduced > 0,
         run.network.names[narrow],
         times,

@@ -8,7 +8,6 @@ one instant is taken together: one filling for each set of flows that are connec
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from .engine import Engine
 from .fairness import certify, max_min
@@ -17,15 +16,16 @@ _MEMO, _SMALL = 1 << 14, 64  # sets of routes whose rates are kept, and routes i
 
 
 class Flow:
-    """One transfer. Times in seconds; ``left`` are the bytes that were left at
-    ``updated``, below 0 when it has ended; ``about`` is the caller's."""
+    """One transfer of ``size`` bytes along ``route``. Times in seconds.
 
-    __slots__ = ("about", "asked", "began", "ends", "left", "rate", "route", "size", "updated")
+    ``began`` and ``ends`` tell when; ``left`` are the bytes that were left at ``updated``, below 0 when it has ended.
+    """
 
-    def __init__(self, route: tuple[int, ...], size: float, asked: float, about: Any) -> None:
-        self.route, self.size, self.asked, self.about = route, size, asked, about
-        self.began = self.ends = self.updated = asked
-        self.left, self.rate = size, 0.0
+    __slots__ = ("began", "ends", "left", "rate", "route", "size", "updated")
+
+    def __init__(self, route: tuple[int, ...], size: float) -> None:
+        self.route, self.size, self.left = route, size, size
+        self.began = self.ends = self.updated = self.rate = 0.0
 
 
 class Flows:
@@ -42,6 +42,7 @@ class Flows:
         self.engine, self.capacity, self.done = engine, capacity, done
         self.carried = [0.0] * len(capacity)
         self.fillings = self.certified = 0
+        self.changes: list[tuple[float, Flow, float]] | None = None  # (time, flow, its new rate), if it is made a list
         self._on: list[dict[Flow, None]] = [{} for _ in capacity]  # dicts, as sets have no order to rely on
         self._starting: dict[float, list[Flow]] = {}
         self._ending: dict[float, list[Flow]] = {}
@@ -51,16 +52,14 @@ class Flows:
         self._width: dict[tuple[int, ...], float] = {}
         self._rates: dict[tuple[tuple[int, ...], ...], list[float]] = {}
 
-    def send(self, route: tuple[int, ...], size: float, delay: float, about: Any = None) -> Flow:
-        """Start a flow of ``size`` bytes along ``route`` in ``delay`` seconds."""
-        flow = Flow(route, size, self.engine.now, about)
-        time = flow.asked + delay
+    def send(self, flow: Flow, delay: float) -> None:
+        """Start a flow in ``delay`` seconds."""
+        time = self.engine.now + delay
         waiting = self._starting.get(time)
         if waiting is None:
             self._starting[time] = waiting = []
             self.engine.call(delay, self._start, time)
         waiting.append(flow)
-        return flow
 
     def _start(self, time: float) -> None:
         now = self.engine.now
@@ -80,6 +79,8 @@ class Flows:
             if flow.ends != time or flow.left < 0:
                 continue  # it was slowed down or sped up since, or has ended
             flow.left, flow.ends = -1.0, self.engine.now
+            if self.changes is not None:
+                self.changes.append((flow.ends, flow, 0.0))
             for link in flow.route:
                 flows = on[link]
                 if flow in flows:
@@ -111,6 +112,8 @@ class Flows:
                 if width is None:
                     width = self._width[flow.route] = min([self.capacity[link] for link in flow.route])
                 flow.rate = width
+                if self.changes is not None:
+                    self.changes.append((now, flow, width))
                 self._end_at(now + flow.size / width, flow)
         self._started = []
         seen: set[int] = set()
@@ -150,6 +153,8 @@ class Flows:
             if rate != flow.rate:
                 flow.left = max(0.0, flow.left - flow.rate * (now - flow.updated))
                 flow.updated, flow.rate = now, rate
+                if self.changes is not None:
+                    self.changes.append((now, flow, rate))
                 self._end_at(now + flow.left / rate, flow)
 
     def _end_at(self, time: float, flow: Flow) -> None:

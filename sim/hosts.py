@@ -168,8 +168,10 @@ class Hosts:
             late = [name for name, process in zip(self.names, processes, strict=True) if process.returncode is None]
         finally:
             _each(Host.clear, self._hosts[1:])
-            for one in (*readers, *processes):
-                one.join() if isinstance(one, threading.Thread) else one.wait()
+            for reader in readers:
+                reader.join()
+            for process in processes:
+                process.wait()
         if failed is None and late:
             raise TimeoutError(f"{', '.join(late)} did not end within {timeout:g} s")
         if failed is None:

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import json
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import nodes as node_kinds
@@ -47,6 +44,25 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Protocol:
+    """One way in which NCCL carries a collective, with its constants; see :mod:`sim.nccl`.
+
+    name: ``ALGORITHM/PROTOCOL``, like ``ring/LL``; base: seconds, once; inside, between: seconds a hop inside a node and
+    from node to node; share: of the links' bandwidth.
+    """
+
+    name: str
+    base: float = 0.0
+    inside: float = 0.0
+    between: float = 0.0
+    share: float = 1.0
+
+    @property
+    def algorithm(self) -> str:
+        return self.name.partition("/")[0]
+
+
+@dataclass(frozen=True)
 class Machine:
     """See above. ``parameters`` are in SI units; ``source`` says where the numbers come from."""
 
@@ -56,6 +72,7 @@ class Machine:
     costs: Costs = Costs()
     gpu: str = ""
     source: str = ""
+    protocols: tuple[Protocol, ...] = ()
 
     def network(
         self, nodes: int | None = None, ranks: int | None = None, order: list[int] | None = None, seed: int = 0

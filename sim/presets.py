@@ -133,8 +133,10 @@ def find_machine(text: str, gpu: str = "") -> Machine:
 def _changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
     parameters, costs = dict(machine.parameters), machine.costs
     for key, value in values.items():
-        if key in ("base", "overhead"):
-            costs = replace(costs, **{key: parse_time(str(value), key)})
+        if key == "base":
+            costs = replace(costs, base=parse_time(str(value), key))
+        elif key == "overhead":
+            costs = replace(costs, overhead=parse_time(str(value), key))
         elif key == "gamma":
             costs = replace(costs, gamma=0.0 if str(value) == "0" else 1 / parse_bandwidth(str(value), key))
         else:
@@ -160,8 +162,9 @@ def read_machine(path: Path, gpu: str = "") -> Machine:
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     if not text.lstrip().startswith("{"):
-        from .matrix import machine_of
         from collectives.topo_matrix import read_topo
+
+        from .matrix import machine_of
 
         return machine_of(read_topo(text), path.stem, gpu)[0]
     try:

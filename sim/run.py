@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
 from .engine import Engine
 from .faults import Faults
 from .flows import Flow, Flows
@@ -13,18 +11,29 @@ from .machine import Costs
 from .reading import Step
 
 
-class Message(NamedTuple):
-    """What a flow is about. ``since``: when both ends were there; ``last``: the process that came last, and its step."""
+class Message(Flow):
+    """From process to process. ``since``: when both ends were there; ``last``: who came last, and in which ``step``."""
 
-    sender: int
-    receiver: int
+    __slots__ = ("channel", "chunks", "last", "receiver", "sender", "since", "source", "step", "to")
+    channel: int
     source: int
     to: int
-    channel: int
-    chunks: int
-    since: float
     last: int
     step: int
+
+    def __init__(
+        self, route: tuple[int, ...], size: float, sender: int, receiver: int, chunks: int, since: float
+    ) -> None:
+        self.route, self.size, self.left = route, size, size
+        self.began = self.ends = self.updated = self.rate = 0.0
+        self.sender, self.receiver, self.chunks, self.since = sender, receiver, chunks, since
+
+
+class Addition(Flow):
+    """What a process adds up where ranks share cores: as if it copied so many bytes."""
+
+    __slots__ = ("process",)
+    process: int
 
 
 class Run:
@@ -33,8 +42,9 @@ class Run:
     Args:
         programs: the steps of every process.
         share: bytes of a chunk.
+        record: keep what the links carried when.
 
-    After :meth:`run`, ``ended[p][i]`` is the message with which step i of process p ended, ``begun[p][i]`` when it
+    After :meth:`run`, ``finished`` are the messages in the order in which they ended, ``ended[p][i]`` is the message with which step i of process p ended, ``begun[p][i]`` when it
     began (its last entry: when the process was over).
 
     Raises:
@@ -42,22 +52,29 @@ class Run:
     """
 
     def __init__(
-        self, programs: Sequence[Sequence[Step]], network: Network, share: float, costs: Costs, faults: Faults
+        self,
+        programs: Sequence[Sequence[Step]],
+        network: Network,
+        share: float,
+        costs: Costs,
+        faults: Faults,
+        record: bool = False,
     ) -> None:
         self.engine = Engine()
         self.flows = Flows(self.engine, network.capacity, self._done)
+        self.flows.changes = [] if record else None
         self.programs, self.network, self.share, self.costs = programs, network, share, costs
         self.size = len(network.devices)
         self._slower = [faults.straggler.get(rank, 1.0) for rank in range(self.size)]
         self._jitter, self._random = faults.jitter, faults.delays()
-        self.ended: list[list[Flow]] = [[] for _ in programs]
+        self.ended: list[list[Message]] = [[] for _ in programs]
         self.begun: list[list[float]] = [[] for _ in programs]
         self._pending = [0] * len(programs)
         self._posted: dict[tuple[int, int], tuple[int, int]] = {}  # (sender, receiver) → (position, chunks) of one end
         self._adder_free = [0.0] * self.size
         self._latency: dict[tuple[int, ...], float] = {}
-        self._cores = tuple(i for i, name in enumerate(network.names) if costs.cores and name == "in->out")
         self.messages = 0
+        self.finished: list[Message] = []
 
     def run(self) -> float:
         """Seconds until the last rank is over."""
@@ -110,7 +127,7 @@ class Run:
         nbytes = chunks * self.share
         if self.costs.overhead:
             overhead = self.costs.overhead * self._slower[source]
-            if self._cores:
+            if self.costs.cores:
                 nbytes += overhead * self._core_speed(source)
             else:
                 delay += overhead * (1 + position)
@@ -118,23 +135,28 @@ class Run:
             alone = delay + nbytes / min([self.network.capacity[link] for link in route])
             delay += self._random.expovariate(1.0) * self._jitter * alone
         self.messages += 1
-        about = Message(sender, receiver, source, to, channel, chunks, self.engine.now, last, step)
-        self.flows.send(route, nbytes, delay, about)
+        message = Message(route, nbytes, sender, receiver, chunks, self.engine.now)
+        message.channel, message.source, message.to = channel, source, to
+        message.last, message.step = last, step
+        self.flows.send(message, delay)
 
     def _core_speed(self, rank: int) -> float:
         """Bytes that a core copies in a second: work for a core is counted in them."""
         return self.network.port([rank])[0]
 
     def _done(self, flow: Flow) -> None:
-        if flow.about is None:  # an addition on shared cores
+        if isinstance(flow, Addition):
+            self._enter(flow.process)
             return
+        assert isinstance(flow, Message)
+        self.finished.append(flow)
         pending = self._pending
-        for process in flow.about[:2]:
+        for process in (flow.sender, flow.receiver):
             pending[process] -= 1
             if not pending[process]:
                 self._step_over(process, flow)
 
-    def _step_over(self, process: int, flow: Flow) -> None:
+    def _step_over(self, process: int, flow: Message) -> None:
         ended = self.ended[process]
         reduced = self.programs[process][len(ended)].reduced
         ended.append(flow)
@@ -144,6 +166,12 @@ class Run:
             return
         rank, now = process % self.size, self.engine.now
         adding = reduced * self.share * gamma * self._slower[rank]
+        if self.costs.cores:  # as if the rank copied so many bytes to its neighbour
+            route = self.network.route(rank, (rank + 1) % self.size)[:2]
+            addition = Addition(route, adding * self._core_speed(rank))
+            addition.process = process
+            self.flows.send(addition, 0.0)
+            return
         begin = max(now, self._adder_free[rank])
         self._adder_free[rank] = begin + adding
         self.engine.call(begin + adding - now, self._enter, process)
