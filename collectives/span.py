@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 from .atomic import write_text
 
@@ -39,17 +39,34 @@ class Span:
         return replace(self, start=self.start + seconds, end=self.end + seconds)
 
 
+class Counter(Protocol):
+    """A value that changes in steps, for instance what a link carries: ``values[i]`` from ``times[i]`` on."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def unit(self) -> str: ...
+    @property
+    def times(self) -> Sequence[float]: ...
+    @property
+    def values(self) -> Sequence[float]: ...
+
+
 Event = dict[str, Any]
 
 
 def chrome_trace(
-    spans: Iterable[Span], names: Mapping[int, str] | None = None, metadata: Mapping[str, Any] | None = None
+    spans: Iterable[Span],
+    names: Mapping[int, str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    counters: Sequence[Counter] = (),
 ) -> dict[str, Any]:
     """The spans as a Chrome trace; times start at 0.
 
     Args:
         names: how to call the ranks; ``rank 3`` by default.
         metadata: kept with the trace as it is.
+        counters: curves, drawn below the ranks.
     """
     ordered = sorted(spans, key=lambda span: (span.rank, span.start, -span.end))
     origin = min((span.start for span in ordered), default=0.0)
@@ -72,8 +89,16 @@ def chrome_trace(
         if span.message:
             ends[span.message].append((span, event))
     arrows = [arrow for number, pair in enumerate(ends.values(), 1) for arrow in _arrow(number, pair)]
+    below = max((span.rank for span in ordered), default=-1) + 1
+    curves = [event for counter in counters for event in _counter(counter, below, origin)]
+    if curves:
+        curves = [
+            _meta("process_name", below, name="counters"),
+            _meta("process_sort_index", below, sort_index=below),
+            *curves,
+        ]
     return {
-        "traceEvents": [*threads.events(names or {}), *slices, *arrows],
+        "traceEvents": [*threads.events(names or {}), *slices, *arrows, *curves],
         "displayTimeUnit": "ns",
         "metadata": dict(metadata or {}),
     }
@@ -84,9 +109,10 @@ def write(
     spans: Iterable[Span],
     names: Mapping[int, str] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    counters: Sequence[Counter] = (),
 ) -> None:
     """Write the spans as a Chrome trace, all or nothing."""
-    write_text(path, json.dumps(chrome_trace(spans, names, metadata), separators=(",", ":")) + "\n")
+    write_text(path, json.dumps(chrome_trace(spans, names, metadata, counters), separators=(",", ":")) + "\n")
 
 
 class _Threads:
@@ -118,6 +144,19 @@ class _Threads:
 
 def _meta(kind: str, rank: int, thread: int | None = None, **args: Any) -> Event:
     return {"ph": "M", "name": kind, "pid": rank, **({"tid": thread} if thread is not None else {}), "args": args}
+
+
+def _counter(counter: Counter, process: int, origin: float) -> list[Event]:
+    return [
+        {
+            "ph": "C",
+            "name": counter.name,
+            "pid": process,
+            "ts": round((time - origin) * 1e9) / 1000,
+            "args": {counter.unit or "value": value},
+        }
+        for time, value in zip(counter.times, counter.values, strict=True)
+    ]
 
 
 def _arrow(number: int, ends: list[tuple[Span, Event]]) -> list[Event]:

@@ -9,6 +9,8 @@ DOOR = Door(
     "Simulate what the other packages run: how long does it take, why, and what does it look like?",
     {
         "collective": "sim.commands.collective",
+        "topology": "sim.commands.topology",
+        "overlay": "sim.commands.overlay",
         "hosts": "sim.commands.hosts",
     },
     """examples:

@@ -26,6 +26,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import NamedTemporaryFile
 from typing import IO
 
 from .netns import Host, Unavailable, check
@@ -33,6 +34,7 @@ from .units import parse_bandwidth
 
 __all__ = ["Hosts", "Unavailable", "default_burst"]
 
+_IP = ("ip", "-batch", "-")
 MOST_HOSTS = 250
 MASTER_PORT = 29500  # no host has anything else running
 GRACE = 5.0  # seconds that the others have to end by themselves after a failure: as long as finding out takes
@@ -40,7 +42,7 @@ GRACE = 5.0  # seconds that the others have to end by themselves after a failure
 
 def default_burst(rate: float) -> int:
     """Bytes that may leave at once after a pause, for a rate in bytes a second."""
-    return max(16 << 10, round(rate * 1e-3))
+    return max(4 << 10, round(rate * 0.5e-3))
 
 
 class Hosts:
@@ -85,16 +87,24 @@ class Hosts:
         for host in hosts:
             lines.append(f"link add {host.name} type veth peer name eth0 netns {host.pid}")
             lines.append(f"link set {host.name} master br0 up")
-        switch.configure("ip", lines)
+        switch.configure(_IP, lines)
         for host, address in zip(hosts, self.addresses, strict=True):
             up = ["link set lo up", "link set eth0 addrgenmode none up"]  # no IPv6 address, which gloo might prefer
-            host.configure("ip", [*up, f"address add {address}/24 dev eth0"])
+            host.configure(_IP, [*up, f"address add {address}/24 dev eth0"])
+        with NamedTemporaryFile("w", prefix="hosts-") as table:  # once mounted it stays, without a name
+            table.write("127.0.0.1 localhost\n")
+            for name, address in zip(self.names, self.addresses, strict=True):
+                # torch asks who an address is as IPv6 writes it, and complains if nobody knows
+                table.write(f"{address} {name}\n::ffff:{address} {name}.ipv6\n")
+            table.flush()
+            for host in hosts:
+                host.configure(["mount", "--bind", table.name, "/etc/hosts"])
 
     def _shape(self, speed: float, burst: int) -> None:
         for host in self._hosts[1:]:
             # limit: more than the senders ever have under way, so that nothing is dropped
             rate = f"rate {round(speed * 8)}bit burst {burst} limit {16 << 20}"
-            host.configure("tc", [f"qdisc add dev eth0 root tbf {rate}"])
+            host.configure(["tc", "-batch", "-"], [f"qdisc add dev eth0 root tbf {rate}"])
 
     def spawn(
         self,

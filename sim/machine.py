@@ -14,7 +14,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from . import nodes as node_kinds
@@ -48,7 +48,7 @@ class Protocol:
     """One way in which NCCL carries a collective, with its constants; see :mod:`sim.nccl`.
 
     name: ``ALGORITHM/PROTOCOL``, like ``ring/LL``; base: seconds, once; inside, between: seconds a hop inside a node and
-    from node to node; share: of the links' bandwidth.
+    from node to node; share: of the links' bandwidth; fill: seconds that one more piece of the data costs.
     """
 
     name: str
@@ -56,6 +56,7 @@ class Protocol:
     inside: float = 0.0
     between: float = 0.0
     share: float = 1.0
+    fill: float = 0.0
 
     @property
     def algorithm(self) -> str:
@@ -87,13 +88,15 @@ class Machine:
         Raises:
             ValueError: more ranks than devices, an order that is no permutation, or parameters that make no sense.
         """
+        if nodes is not None and nodes < 1:
+            raise ValueError(f"nodes={nodes}: give at least 1")
+        if ranks is not None and ranks < 1:
+            raise ValueError(f"ranks={ranks}: give at least 1")
         graph = topology.empty()
         parameters = dict(self.parameters)
         routing = parameters.pop("routing", "fixed")
         devices = KINDS[self.kind](graph, nodes, ranks, **parameters)
         ranks = sum(map(len, devices)) if ranks is None else ranks
-        if ranks < 1:
-            raise ValueError(f"ranks={ranks}: give at least 1")
         if ranks > sum(map(len, devices)):
             raise ValueError(
                 f"ranks={ranks} are more than the {sum(map(len, devices))} devices of {self.name}: give more --nodes"
@@ -271,6 +274,8 @@ def parse_parameter(kind: str, name: str, text: Any) -> Any:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3) or known
         raise ValueError(f"{name!r} is no parameter of a {kind}: use {', '.join(near)}")
+    if name in ("links", "levels"):
+        return _structure(name, text)
     text = str(text)
     if name in ("bandwidth", "nvlink", "nic", "pcie", "socket"):
         return parse_bandwidth(text, name)
@@ -291,10 +296,63 @@ def parse_parameter(kind: str, name: str, text: Any) -> Any:
         number = float(text) if name == "oversubscription" else int(text)
     except ValueError:
         number = -1
-    if number < (0 if name in ("nics", "spines", "k", "leaf", "devices") else 1):
+    if not number >= (0 if name in ("nics", "spines", "k", "leaf", "devices") else 1) or number > 1 << 20:
         raise ValueError(f"{name}={text!r}: give a number from 1 on")
     return number
 
 
+def _structure(name: str, said: Any) -> Any:
+    """What only a file can say: ``links`` as ``{"0-1": 2}``, ``levels`` as ``[[name, [[0, 1], [2, 3]], GB/s]]``."""
+    try:
+        if name == "links":
+            pairs = {tuple(map(int, pair.split("-"))): int(number) for pair, number in said.items()}
+            if any(len(pair) != 2 or number < 1 for pair, number in pairs.items()):
+                raise ValueError
+            return pairs
+        if name == "levels":
+            return tuple(
+                (str(level), tuple(tuple(map(int, group)) for group in groups), parse_bandwidth(str(width)))
+                for level, groups, width in said
+            )
+    except (AttributeError, TypeError, ValueError):
+        pass
+    raise ValueError(f'{name}={said!r}: write links as {{"0-1": 2}}, levels as [["pix", [[0, 1]], 24]]')
+
+
 NODES = ("nvswitch", "linked", "pcie", "alone")
 FABRICS = ("rails", "switch", "fat-tree", "dragonfly")
+
+
+def changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
+    """The machine with other parameters or costs, as people write them.
+
+    Raises:
+        ValueError: see :func:`parse_parameter`.
+    """
+    parameters, costs = dict(machine.parameters), machine.costs
+    for key, value in values.items():
+        if key == "base":
+            costs = replace(costs, base=parse_time(str(value), key))
+        elif key == "overhead":
+            costs = replace(costs, overhead=parse_time(str(value), key))
+        elif key == "gamma":
+            costs = replace(costs, gamma=0.0 if str(value) == "0" else 1 / parse_bandwidth(str(value), key))
+        else:
+            parameters[key] = parse_parameter(machine.kind, key, value)
+            if key == "cores":
+                costs = replace(costs, cores=parameters[key])
+    if machine.kind == "cluster":
+        _check_indices(parameters)
+    return replace(machine, parameters=parameters, costs=costs)
+
+
+def _check_indices(parameters: Mapping[str, Any]) -> None:
+    """The GPUs that ``links`` and ``levels`` name are those of a node."""
+    local = parameters.get("local", 8)
+    linked = parameters.get("node") == "linked"
+    named = [gpu for pair in parameters.get("links") or () for gpu in pair] if linked else []
+    if linked and (not named or local != 1 + max(named) or min(named) < 0):
+        raise ValueError(f"local={local}: the links of this machine are those of {1 + max(named, default=-1)} GPUs")
+    grouped = [gpu for _, groups, _ in parameters.get("levels", ()) for group in groups for gpu in group]
+    if grouped and not (0 <= min(grouped) and max(grouped) < local):
+        raise ValueError(f"levels name GPUs {min(grouped)} to {max(grouped)}: there are {local}, from 0 on")

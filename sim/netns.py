@@ -15,7 +15,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-TOOLS = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "env": "coreutils"}
+TOOLS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "mount": "mount",
+    "env": "coreutils",
+}
 
 
 class Unavailable(RuntimeError):
@@ -34,11 +41,11 @@ def check() -> None:
         if shutil.which(tool) is None:
             raise Unavailable(f"hosts are made with {tool}, which is not on the PATH: install {package}")
     if os.geteuid() != 0:
-        raise Unavailable("hosts are made of network namespaces, which only root may make: run it as root")
+        raise Unavailable("hosts are made of network namespaces, which only root may make: run it as root, or in `unshare -Ur`")
 
 
 class Host:
-    """One host, up when it has been made, without any network yet.
+    """One host, up when it has been made, without any network yet. Close it.
 
     Attributes:
         pid: a process whose network namespace is that of the host.
@@ -93,17 +100,17 @@ class Host:
             errors="replace",
         )
 
-    def configure(self, tool: str, lines: Iterable[str]) -> None:
-        """Let ``ip`` or ``tc`` do what the lines say to this host's network.
+    def configure(self, argv: Sequence[str], lines: Iterable[str] = ()) -> None:
+        """Run a tool on this host's network and mounts, with the lines as its input.
 
         Raises:
-            Unavailable: the kernel refuses one of them.
+            Unavailable: the kernel refuses.
         """
-        # only the network namespace: the lines may name processes as they are numbered outside
-        argv = ["nsenter", f"--target={self.pid}", "--net", tool, "-batch", "-"]
-        done = subprocess.run(argv, input="\n".join(lines) + "\n", capture_output=True, text=True)
+        # not in its process namespace: the lines may name processes as they are numbered outside
+        command = ["nsenter", f"--target={self.pid}", "--net", "--mount", *argv]
+        done = subprocess.run(command, input="\n".join([*lines, ""]), capture_output=True, text=True)
         if done.returncode:
-            raise Unavailable(f"{tool} failed on {self.name}: {' '.join(done.stderr.split())}")
+            raise Unavailable(f"{argv[0]} failed on {self.name}: {' '.join(done.stderr.split())}")
 
     def clear(self) -> None:
         """End all processes on this host: SIGTERM, and SIGKILL two seconds later."""

@@ -90,11 +90,13 @@ def tree(
     """
     top = {member: member for member in members}
     for name, groups, bandwidth in levels:
-        for number, group in enumerate(groups):
+        number = 0
+        for group in groups:
             below = sorted({top[member] for member in group})
-            if len(below) < 2:
+            if len(below) < 2:  # a nearer level has joined them
                 continue
             node = f"{prefix}{name}{number}"
+            number += 1
             graph.add_node(node, kind="cpu" if name in ("node", "sys") else "switch")
             for other in below:
                 join(graph, other, node, bandwidth, latency / 4)

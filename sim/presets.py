@@ -8,24 +8,31 @@ the shares (A100 235 of 300 GB/s, H100 and H200 366 of 450, V100 134 of 150).
 from __future__ import annotations
 
 import difflib
-import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .machine import KINDS, Costs, Machine, parse_parameter
+from .machine import Costs, Machine, changed
 from .nodes import CUBE_MESH
-from .units import parse_bandwidth, parse_time
+from .protocols import AMPERE, BLACKWELL, EFA, HOPPER, INFINIBAND, PCIE, VOLTA, Generation, protocols
 
 NCCL = Costs(base=8e-6, gamma=0.0)  # a kernel is started; adding hides behind the links
 
 
 def _switched(
-    name: str, nvlink: float, nic: float, gpu: str, source: str, local: int = 8, nics: int = 0, **more: Any
+    name: str,
+    generation: Generation,
+    nvlink: float,
+    nic: float,
+    gpu: str,
+    source: str,
+    local: int = 8,
+    nics: int = 0,
+    away: float = INFINIBAND,
 ) -> Machine:
     parameters = {"node": "nvswitch", "local": local, "nvlink": nvlink, "nic": nic, "latency": (3.4e-6, 14e-6)}
-    return Machine(name, "cluster", {**parameters, **({"nics": nics} if nics else {}), **more}, NCCL, gpu, source)
+    chosen = protocols(generation, away)
+    return Machine(name, "cluster", {**parameters, **({"nics": nics} if nics else {})}, NCCL, gpu, source, chosen)
 
 
 PRESETS: dict[str, Machine] = {
@@ -41,16 +48,20 @@ PRESETS: dict[str, Machine] = {
             NCCL,
             "v100",
             "hybrid cube mesh, 6 NVLinks of 25 GB/s a GPU (of which 22.4 carry data), 4 NICs of 100 Gb/s",
+            protocols(VOLTA),
         ),
-        _switched("dgx-2", 134e9, 11e9, "v100", "6 NVLinks of 25 GB/s a GPU, 8 NICs of 100 Gb/s", local=16, nics=8),
-        _switched("dgx-a100", 235e9, 23.5e9, "a100", "12 NVLinks of 25 GB/s a GPU, 8 NICs of 200 Gb/s"),
-        _switched("dgx-h100", 366e9, 47e9, "h100", "18 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
-        _switched("dgx-h200", 366e9, 47e9, "h200", "18 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
-        _switched("dgx-h20", 366e9, 47e9, "h20", "H100's links, a seventh of its arithmetic, 8 NICs of 400 Gb/s"),
-        _switched("dgx-a800", 157e9, 23.5e9, "a800", "8 NVLinks of 25 GB/s a GPU, 8 NICs of 200 Gb/s"),
-        _switched("dgx-h800", 163e9, 47e9, "h800", "8 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
-        _switched("dgx-b200", 680e9, 47e9, "b200", "18 NVLinks of 50 GB/s a GPU, 8 NICs of 400 Gb/s"),
-        _switched("gb200-nvl72", 680e9, 47e9, "gb200", "72 GPUs on one NVLink switch, a NIC of 400 Gb/s each", local=72),
+        _switched("dgx-2", VOLTA, 134e9, 11e9, "v100", "6 NVLinks of 25 GB/s a GPU, 8 NICs of 100 Gb/s", local=16, nics=8),
+        _switched("dgx-a100", AMPERE, 235e9, 23.5e9, "a100", "12 NVLinks of 25 GB/s a GPU, 8 NICs of 200 Gb/s"),
+        _switched("dgx-h100", HOPPER, 366e9, 47e9, "h100", "18 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
+        _switched("dgx-h200", HOPPER, 366e9, 47e9, "h200", "18 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
+        _switched("dgx-h20", HOPPER, 366e9, 47e9, "h20", "H100's links, a seventh of its arithmetic, 8 NICs of 400 Gb/s"),
+        _switched("dgx-a800", AMPERE, 157e9, 23.5e9, "a800", "8 NVLinks of 25 GB/s a GPU, 8 NICs of 200 Gb/s"),
+        _switched("dgx-h800", HOPPER, 163e9, 47e9, "h800", "8 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
+        _switched("dgx-b200", BLACKWELL, 680e9, 47e9, "b200", "18 NVLinks of 50 GB/s a GPU, 8 NICs of 400 Gb/s"),
+        _switched("gb200-nvl72", BLACKWELL, 680e9, 47e9, "gb200", "72 GPUs on one NVLink switch, a NIC of 400 Gb/s each", local=72),
+        _switched("p4d", AMPERE, 235e9, 11.7e9, "a100", "AWS: DGX A100's links, 4 NICs of 100 Gb/s, EFA", nics=4, away=EFA),
+        _switched("p5", HOPPER, 366e9, 47e9, "h100", "AWS: DGX H100's links, 400 Gb/s a GPU, EFA", away=EFA),
+        _switched("p6-b200", BLACKWELL, 680e9, 47e9, "b200", "AWS: DGX B200's links, 400 Gb/s a GPU, EFA", away=EFA),
         Machine(
             "mi300x",
             "cluster",
@@ -61,6 +72,7 @@ PRESETS: dict[str, Machine] = {
             NCCL,
             "mi300x",
             "8 GPUs, each joined with each by 64 GB/s of Infinity Fabric (of which 48 carry data)",
+            protocols(AMPERE),
         ),
         Machine(
             "pcie-4",
@@ -69,6 +81,7 @@ PRESETS: dict[str, Machine] = {
             NCCL,
             "a10",
             "PCIe 4.0 x16, two GPUs a switch, two sockets",
+            protocols(PCIE),
         ),
         Machine(
             "pcie-8",
@@ -77,6 +90,7 @@ PRESETS: dict[str, Machine] = {
             NCCL,
             "a10",
             "PCIe 4.0 x16, two GPUs a switch, two sockets",
+            protocols(PCIE),
         ),
         Machine(
             "2xt4",
@@ -85,6 +99,7 @@ PRESETS: dict[str, Machine] = {
             NCCL,
             "t4",
             "two T4s on PCIe 3.0 x16, as notebooks in a browser lend them",
+            protocols(PCIE),
         ),
         Machine(
             "laptop",
@@ -116,6 +131,8 @@ def find_machine(text: str, gpu: str = "") -> Machine:
     if name in PRESETS:
         machine = PRESETS[name]
     elif Path(name).is_file():
+        from .machine_file import read_machine
+
         machine = read_machine(Path(name), gpu)
     else:
         near = difflib.get_close_matches(name, PRESETS, n=3, cutoff=0.5) or list(PRESETS)
@@ -126,90 +143,5 @@ def find_machine(text: str, gpu: str = "") -> Machine:
         if not equals or not value:
             raise ValueError(f"machine {text!r}: {setting!r} should be key=value")
         values[key] = value
-    machine = _changed(machine, values)
+    machine = changed(machine, values)
     return replace(machine, name=text, gpu=gpu or machine.gpu)
-
-
-def _changed(machine: Machine, values: Mapping[str, Any]) -> Machine:
-    parameters, costs = dict(machine.parameters), machine.costs
-    for key, value in values.items():
-        if key == "base":
-            costs = replace(costs, base=parse_time(str(value), key))
-        elif key == "overhead":
-            costs = replace(costs, overhead=parse_time(str(value), key))
-        elif key == "gamma":
-            costs = replace(costs, gamma=0.0 if str(value) == "0" else 1 / parse_bandwidth(str(value), key))
-        else:
-            parameters[key] = parse_parameter(machine.kind, key, value)
-            if key == "cores":
-                costs = replace(costs, cores=parameters[key])
-            if key == "local" and parameters[key] > 1 and parameters.get("node") == "linked":
-                _check_links(parameters)
-    return replace(machine, parameters=parameters, costs=costs)
-
-
-def _check_links(parameters: Mapping[str, Any]) -> None:
-    known = 1 + max(b for pair in parameters["links"] for b in pair)
-    if parameters["local"] != known:
-        raise ValueError(f"local={parameters['local']}: the links of this machine are those of {known} GPUs")
-
-
-def read_machine(path: Path, gpu: str = "") -> Machine:
-    """A machine file; see :mod:`sim.machine` for its form.
-
-    Raises:
-        ValueError: with the line (JSON that is broken) or the key (a value that makes no sense).
-    """
-    text = path.read_text(encoding="utf-8", errors="replace")
-    if not text.lstrip().startswith("{"):
-        from collectives.topo_matrix import read_topo
-
-        from .matrix import machine_of
-
-        return machine_of(read_topo(text), path.stem, gpu)[0]
-    try:
-        said = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
-    try:
-        return from_dict(said)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
-
-
-def from_dict(said: Mapping[str, Any]) -> Machine:
-    """The machine that a JSON object describes."""
-    known = ("name", "kind", "parameters", "costs", "gpu", "source", "devices", "links", "protocols", "fit")
-    for key in said:
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=3) or known
-            raise ValueError(f"key {key!r} is unknown: use {', '.join(near)}")
-    kind = said.get("kind", "cluster")
-    if kind == "graph":
-        machine = Machine(str(said.get("name", "graph")), "graph", _listed(said))
-    elif kind in KINDS:
-        machine = Machine(str(said.get("name", kind)), kind)
-    elif kind in PRESETS:
-        machine = PRESETS[kind]
-    else:
-        near = difflib.get_close_matches(str(kind), [*KINDS, *PRESETS], n=3) or list(KINDS)
-        raise ValueError(f"kind {kind!r} is unknown: use {', '.join(near)}")
-    for key in ("parameters", "costs"):
-        values = said.get(key, {})
-        if not isinstance(values, Mapping):
-            raise ValueError(f"{key} should be an object with names and values, not {values!r}")
-        machine = _changed(machine, values)
-    return replace(machine, gpu=str(said.get("gpu", machine.gpu)), source=str(said.get("source", machine.source)))
-
-
-def _listed(said: Mapping[str, Any]) -> dict[str, Any]:
-    devices = tuple(map(str, said.get("devices", ())))
-    if not devices or len(set(devices)) < len(devices):
-        raise ValueError(f"devices={said.get('devices')!r}: list the name of each device once")
-    links = []
-    for number, link in enumerate(said.get("links", ())):
-        if not isinstance(link, list) or len(link) not in (3, 4):
-            raise ValueError(f"links[{number}]={link!r}: write [from, to, GB/s] or [from, to, GB/s, latency]")
-        a, b, bandwidth, *latency = map(str, link)
-        links.append((a, b, parse_bandwidth(bandwidth, "bandwidth"), parse_time(latency[0]) if latency else 0.0))
-    return {"devices": devices, "links": tuple(links)}

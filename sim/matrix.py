@@ -1,0 +1,112 @@
+"""A machine from a topology matrix: NVLinks, and the tree of PCIe switches, host bridges and sockets below them.
+
+The matrix says how near two devices are, which gives a tree (PIX within PXB within PHB within NODE within SYS), and how
+many NVLinks join two GPUs. It says neither how fast a link is nor which GPU it is; what has to be assumed is said.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+from collectives.topo_matrix import TopoMatrix
+
+from .gpu import GPUS, find_gpu
+from .machine import Machine
+
+LEVELS = ("PIX", "PXB", "PHB", "NODE", "SYS")
+MOST_NVLINKS = 18  # of a GPU, up to now
+UNKNOWN_LINK, UNKNOWN_PCIE = GPUS["a100"], 22e9
+
+
+def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, list[str]]:
+    """The machine, and what had to be assumed about it.
+
+    Raises:
+        ValueError: a GPU that is not known (the known ones are listed).
+    """
+    known = find_gpu(gpu)
+    if gpu and known is None:
+        raise ValueError(f"gpu {gpu!r} is unknown: use one of {', '.join(GPUS)}")
+    notes: list[str] = []
+    count = len(matrix.gpus)
+    links = {
+        (a, b): number
+        for (a, one), (b, other) in combinations(enumerate(matrix.gpus), 2)
+        if (number := matrix.links(one, other))
+    }
+    parameters: dict[str, object] = {"local": count, "node": "alone"}
+    link = known or UNKNOWN_LINK
+    if links:
+        numbers = set(links.values())
+        if known is None:
+            notes.append(
+                f"the speed of an NVLink depends on the GPU: {link.nvlink / 1e9:.3g} GB/s a link and direction is assumed "
+                "(V100 to H200; B200: 50); --gpu says it"
+            )
+        speed = link.nvlink * link.share
+        if len(numbers) == 1 and (count - 1) * min(numbers) > MOST_NVLINKS:
+            parameters |= {"node": "nvswitch", "nvlink": min(numbers) * speed}
+            notes.append(
+                f"{min(numbers)} NVLinks to each of {count - 1} GPUs are more than a GPU has: they lead to NVSwitches, "
+                "so all GPUs are joined at that speed"
+            )
+        else:
+            parameters |= {"node": "linked", "links": links, "nvlink": speed}
+    pcie = known.pcie if known else UNKNOWN_PCIE
+    if known is None and count > 1 and len(links) < count * (count - 1) // 2:
+        notes.append(f"{pcie / 1e9:.3g} GB/s a PCIe slot is assumed (4.0 x16; 3.0: 11, 5.0: 48); --gpu says it")
+    levels = _levels(matrix, pcie)
+    if levels:
+        parameters["levels"] = levels
+    near = _near_nics(matrix)
+    if near:
+        parameters["nics"] = min(len(near), count)
+        notes.append(
+            f"of {len(matrix.nics)} NICs {len(near)} sit next to a GPU ({', '.join(near[:8])}{', …' if near[8:] else ''}); "
+            "their speed is not in the matrix: nic=… says it"
+        )
+    notes += _unknown(matrix)
+    machine = Machine(name, "cluster", parameters, gpu=known.name if known else "", source="nvidia-smi topo -m")
+    return machine, notes
+
+
+def _levels(matrix: TopoMatrix, pcie: float) -> tuple[tuple[str, tuple[tuple[int, ...], ...], float], ...]:
+    """The tree from the nearest level up: at each, the groups of GPUs that it joins."""
+    count = len(matrix.gpus)
+    groups = [{i} for i in range(count)]
+    levels: list[tuple[str, tuple[tuple[int, ...], ...], float]] = []
+    for depth, level in enumerate(LEVELS):
+        for a, b in combinations(range(count), 2):
+            if _nearness(matrix, a, b) <= depth:
+                one = next(group for group in groups if a in group)
+                other = next(group for group in groups if b in group)
+                if one is not other:
+                    one |= other
+                    groups.remove(other)
+        joined = tuple(tuple(sorted(group)) for group in groups if len(group) > 1)
+        if joined and (not levels or levels[-1][1] != joined):
+            levels.append((level.lower(), joined, pcie))
+    return tuple(levels)
+
+
+def _nearness(matrix: TopoMatrix, a: int, b: int) -> int:
+    """Which level joins two GPUs; through NVLink's cells the PCIe below cannot be seen, only the NUMA node."""
+    one, other = matrix.gpus[a], matrix.gpus[b]
+    cell = matrix.cells.get((one, other), "SYS").replace("SOC", "SYS")
+    if cell in LEVELS:
+        return LEVELS.index(cell)
+    home = matrix.numa.get(one) or matrix.cpu_affinity.get(one)
+    return LEVELS.index(
+        "NODE" if home and home == (matrix.numa.get(other) or matrix.cpu_affinity.get(other)) else "SYS"
+    )
+
+
+def _near_nics(matrix: TopoMatrix) -> list[str]:
+    """NICs below one PCIe switch with a GPU; if none is, all."""
+    near = [nic for nic in matrix.nics if any(matrix.cells.get((gpu, nic)) in ("PIX", "PXB") for gpu in matrix.gpus)]
+    return near or list(matrix.nics)
+
+
+def _unknown(matrix: TopoMatrix) -> list[str]:
+    missing = sum((a, b) not in matrix.cells for a, b in combinations(matrix.gpus, 2))
+    return [f"{missing} pairs of GPUs are not in the matrix: taken as joined through the sockets"] if missing else []
