@@ -34,13 +34,13 @@ class Faults:
         Raises:
             ValueError: a link or rank that does not exist (the nearest are listed), a factor that makes no sense.
         """
-        if self.jitter < 0:
+        if not 0 <= self.jitter < float("inf"):
             raise ValueError(f"jitter={self.jitter}: give a share from 0 on")
         graph = network.graph.copy()
         for rank, factor in self.straggler.items():
             if not 0 <= rank < len(network.devices):
                 raise ValueError(f"straggler {rank}: ranks are 0 to {len(network.devices) - 1}")
-            if not factor >= 1:
+            if not 1 <= factor < float("inf"):
                 raise ValueError(f"straggler {rank}={factor}: give how many times slower it is, from 1 on")
             device = network.devices[rank]
             for a, b in (*graph.out_edges(device), *graph.in_edges(device)):

@@ -41,7 +41,9 @@ def check() -> None:
         if shutil.which(tool) is None:
             raise Unavailable(f"hosts are made with {tool}, which is not on the PATH: install {package}")
     if os.geteuid() != 0:
-        raise Unavailable("hosts are made of network namespaces, which only root may make: run it as root, or in `unshare -Ur`")
+        raise Unavailable(
+            "hosts are made of network namespaces, which only root may make: run it as root, or in `unshare -Ur`"
+        )
 
 
 class Host:

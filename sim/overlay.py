@@ -54,7 +54,8 @@ def operations(trace: Trace) -> list[Operation]:
 
 def _from_zero(spans: Iterable[Span], origin: float) -> tuple[Span, ...]:
     return tuple(
-        replace(span, start=max(0.0, span.start - origin), end=max(0.0, span.end - origin), message="") for span in spans
+        replace(span, start=max(0.0, span.start - origin), end=max(0.0, span.end - origin), message="")
+        for span in spans
     )
 
 

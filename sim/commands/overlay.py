@@ -19,8 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("measured", metavar="MEASURED", help="a trace of python -m collectives bench --trace")
     parser.add_argument("predicted", metavar="PREDICTED", help="a trace of python -m sim … --trace")
-    parser.add_argument("--operation", type=int, metavar="K", help="the K-th of the measured trace, from 0 (default: alike)")
-    parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write the numbers (without FILE: to stdout)")
+    parser.add_argument(
+        "--operation", type=int, metavar="K", help="the K-th of the measured trace, from 0 (default: alike)"
+    )
+    parser.add_argument(
+        "--json", nargs="?", const="-", metavar="FILE", help="write the numbers (without FILE: to stdout)"
+    )
     pictures.add_arguments(parser)
 
 

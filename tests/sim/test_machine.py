@@ -22,7 +22,9 @@ def network(text: str, **how: int):  # type: ignore[no-untyped-def]
     return find_machine(text).network(**how)
 
 
-@pytest.mark.parametrize(("k", "hosts", "switches", "links"), [(4, 16, 20, 48), (8, 128, 80, 384), (16, 1024, 320, 3072)])
+@pytest.mark.parametrize(
+    ("k", "hosts", "switches", "links"), [(4, 16, 20, 48), (8, 128, 80, 384), (16, 1024, 320, 3072)]
+)
 def test_k_ary_fat_trees_have_the_published_counts(k: int, hosts: int, switches: int, links: int) -> None:
     assert describe(network(f"fat-tree,k={k}").graph) == {"device": hosts, "switch": switches, "links": links}
 
@@ -160,7 +162,9 @@ def test_any_object_is_a_machine_or_a_value_error(said: dict[str, object]) -> No
 
 def matrix(*rows: str) -> str:
     names = [f"GPU{i}" for i in range(len(rows))]
-    return "\n".join(["\t" + "\t".join(names), *(f"{n}\t" + "\t".join(r.split()) for n, r in zip(names, rows, strict=True))])
+    return "\n".join(
+        ["\t" + "\t".join(names), *(f"{n}\t" + "\t".join(r.split()) for n, r in zip(names, rows, strict=True))]
+    )
 
 
 def test_nvlinks_of_a_matrix_are_links_or_a_switch() -> None:
@@ -177,7 +181,9 @@ def test_nvlinks_of_a_matrix_are_links_or_a_switch() -> None:
 
 
 def test_pcie_levels_of_a_matrix_are_a_tree() -> None:
-    machine, _ = machine_of(read_topo(matrix("X PIX SYS SYS", "PIX X SYS SYS", "SYS SYS X PHB", "SYS SYS PHB X")), "box")
+    machine, _ = machine_of(
+        read_topo(matrix("X PIX SYS SYS", "PIX X SYS SYS", "SYS SYS X PHB", "SYS SYS PHB X")), "box"
+    )
     found = machine.network()
     assert [found.names[link] for link in found.route(0, 1)] == ["gpu0->pix0", "pix0->gpu1"]
     assert [found.names[link] for link in found.route(0, 3)] == ["gpu0->pix0", "pix0->sys0", "sys0->phb0", "phb0->gpu3"]
