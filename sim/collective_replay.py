@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 
 from collectives.contract import contract_of
@@ -48,18 +48,20 @@ def replay(outcome: Outcome, facts: dict[str, float | str]) -> Replay:
             if where == space or (where == "input" and index // (chunks // size) == rank):  # its own, copied at once
                 for channel in range(schedule.channels):
                     starts[rank][channel * chunks + index] = who.bit_count()
+    cargo = list(zip(flows, _cargo(outcome, flows), strict=True))
+    base = outcome.costs.base
+    names = [
+        f"rank {rank}" + (f" ({name})" if name != f"gpu{rank}" else "") for rank, name in enumerate(run.network.devices)
+    ]
     return Replay(
         title,
         facts,
-        [
-            f"rank {rank}" + (f" ({name})" if name != f"gpu{rank}" else "")
-            for rank, name in enumerate(run.network.devices)
-        ],
-        list(_spans(run, flows)),
+        names,
+        [span.moved(base) for span in (*_messages(run, cargo, chunks), *_additions(run))],
         chunks * schedule.channels,
         starts,
-        list(_moved(outcome, flows, chunks, space)),
-        list(_links(run, outcome.time_s)),
+        list(_moved(cargo, chunks, space, base)),
+        list(_links(run, outcome.time_s, base)),
     )
 
 
@@ -68,18 +70,33 @@ def _flows(run: Run) -> list[Message]:
     return sorted(run.finished, key=lambda flow: (flow.since, flow.channel, flow.source))
 
 
-def _spans(run: Run, flows: Iterable[Message]) -> Iterable[Span]:
-    counts: defaultdict[tuple[int, int, int], int] = defaultdict(int)
+def _cargo(outcome: Outcome, flows: Iterable[Message]) -> Iterable[list[Move]]:
+    """The chunks of each message: the k-th message of a pair carries the next chunks that move between the two."""
+    waiting: defaultdict[tuple[int, int, int], deque[Move]] = defaultdict(deque)
+    for channel in range(outcome.schedule.channels):
+        for move in moves(outcome.schedule, len(outcome.network.devices), channel):
+            waiting[channel, move.source, move.to].append(move)
     for flow in flows:
-        key = flow.channel, flow.source, flow.to
-        counts[key] += 1
-        link, message = f"{flow.source}->{flow.to}", f"{flow.channel}:{flow.source}->{flow.to}:{counts[key]}"
+        queue = waiting[flow.channel, flow.source, flow.to]
+        yield [queue.popleft() for _ in range(flow.chunks)]
+
+
+def _messages(run: Run, cargo: Iterable[tuple[Message, list[Move]]], chunks: int) -> Iterable[Span]:
+    counts: Counter[tuple[int, int, int]] = Counter()
+    for flow, moved in cargo:
+        counts[flow.channel, flow.source, flow.to] += 1
+        number = counts[flow.channel, flow.source, flow.to]
+        link, message = f"{flow.source}->{flow.to}", f"{flow.channel}:{flow.source}->{flow.to}:{number}"
         nbytes = round(flow.chunks * run.share)
-        for rank, stream, name in (
-            (flow.source, f"send {flow.channel}", f"send to {flow.to}"),
-            (flow.to, f"recv {flow.channel}", f"recv from {flow.source}"),
+        chunk = f"{flow.channel * chunks + moved[0].target[1]}" if len(moved) == 1 else ""
+        for rank, verb, name in (
+            (flow.source, "send", f"send {chunk or f'to {flow.to}'}"),
+            (flow.to, "recv", f"recv {chunk or f'from {flow.source}'}"),
         ):
-            yield Span(rank, stream, name, flow.since, flow.ends, nbytes, link, message)
+            yield Span(rank, f"{verb} {flow.channel}", name, flow.since, flow.ends, nbytes, link, message)
+
+
+def _additions(run: Run) -> Iterable[Span]:
     for process, ended in enumerate(run.ended):
         channel, rank = divmod(process, run.size)
         for index, flow in enumerate(ended):
@@ -87,33 +104,25 @@ def _spans(run: Run, flows: Iterable[Message]) -> Iterable[Span]:
             reduced = run.programs[process][index].reduced
             if goes_on > flow.ends and reduced:
                 nbytes = round(reduced * run.share)
-                yield Span(rank, f"reduce {channel}", f"reduce {reduced}", flow.ends, goes_on, nbytes)
+                yield Span(rank, f"reduce {channel}", "reduce", flow.ends, goes_on, nbytes)
 
 
-def _moved(outcome: Outcome, flows: Iterable[Message], chunks: int, space: str) -> Iterable[Moved]:
-    """Which chunks each message carried: the k-th message of a pair carries the next chunks that move between the two."""
-    schedule, size = outcome.schedule, len(outcome.network.devices)
-    waiting: defaultdict[tuple[int, int, int], deque[Move]] = defaultdict(deque)
-    for channel in range(schedule.channels):
-        for move in moves(schedule, size, channel):
-            waiting[channel, move.source, move.to].append(move)
-    for flow in flows:
-        for _ in range(flow.chunks):
-            move = waiting[flow.channel, flow.source, flow.to].popleft()
+def _moved(cargo: Iterable[tuple[Message, list[Move]]], chunks: int, space: str, base: float) -> Iterable[Moved]:
+    for flow, moved in cargo:
+        for move in moved:
             where, index = move.target
             if where == space:
-                chunk = flow.channel * chunks + index
-                holds = move.content[1].bit_count()
-                yield Moved(chunk, flow.source, flow.to, flow.since, flow.ends, move.reduces, holds)
+                chunk, holds = flow.channel * chunks + index, move.content[1].bit_count()
+                yield Moved(chunk, flow.source, flow.to, base + flow.since, base + flow.ends, move.reduces, holds)
 
 
-def _links(run: Run, until: float) -> Iterable[Curve]:
+def _links(run: Run, until: float, base: float) -> Iterable[Curve]:
     """What each link carried, in GB/s."""
     steps: dict[int, defaultdict[float, float]] = {}
     rates: dict[Flow, float] = {}
     for moment, flow, rate in run.flows.changes or ():
         for link in flow.route:
-            steps.setdefault(link, defaultdict(float))[moment] += rate - rates.get(flow, 0.0)
+            steps.setdefault(link, defaultdict(float))[base + moment] += rate - rates.get(flow, 0.0)
         rates[flow] = rate
     for link, changes in sorted(steps.items(), key=lambda item: -run.flows.carried[item[0]]):
         times, values, level = [0.0], [0.0], 0.0

@@ -1,0 +1,56 @@
+"""What a span's name says: its kind, its number, its model chunk, and how to write that in a narrow box."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from collectives.span import Span
+
+from .palette import INKS
+
+_WORDS = {
+    "forward": "F",
+    "backward": "B",
+    "recompute": "R",
+    "optimizer": "O",
+    "step": "O",
+    "receive": "recv",
+    **dict.fromkeys(
+        ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "gather", "scatter", "barrier"),
+        "collective",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """kind: a key of ``palette.INKS``; texts: what to write, the longest first; chunk: of the model, from 0."""
+
+    kind: str
+    texts: tuple[str, ...]
+    chunk: int = 0
+
+
+def label_of(span: Span) -> Label:
+    """``F 3 c1`` is a forward of microbatch 3 through chunk 1; other names tell by their first word, or by the stream.
+
+    >>> label_of(Span(0, "compute", "F 3 c1", 0.0, 1.0))
+    Label(kind='F', texts=('F3c1', 'F3'), chunk=1)
+    """
+    match = re.fullmatch(r"([A-Z]) ?(\d+)(?: c(\d+))?", span.name)
+    if match and match[1] in INKS:
+        short = match[1] + match[2]
+        return Label(match[1], (f"{short}c{match[3]}", short) if match[3] else (short,), int(match[3] or 0))
+    kind, number = _kind(span), re.search(r"\d*$", span.name)
+    short = (kind if len(kind) == 1 else "") + (number[0] if number else "")
+    return Label(kind, (span.name, short) if short else (span.name,))
+
+
+def _kind(span: Span) -> str:
+    for text in (span.name, span.stream):
+        word = text.partition(" ")[0]
+        kind = word if word in INKS else _WORDS.get(word.lower())
+        if kind:
+            return kind
+    return "other"
