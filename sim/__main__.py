@@ -10,8 +10,11 @@ DOOR = Door(
     {
         "collective": "sim.commands.collective",
         "topology": "sim.commands.topology",
+        "calibrate": "sim.commands.calibrate",
+        "validate": "sim.commands.validate",
         "overlay": "sim.commands.overlay",
         "hosts": "sim.commands.hosts",
+        "pipeline": "sim.commands.pipeline",
     },
     """examples:
   python -m sim collective --algorithm ring --ranks 8 --size 1G --topology dgx-h100

@@ -88,11 +88,11 @@ def _messages(run: Run, cargo: Iterable[tuple[Message, list[Move]]], chunks: int
         number = counts[flow.channel, flow.source, flow.to]
         link, message = f"{flow.source}->{flow.to}", f"{flow.channel}:{flow.source}->{flow.to}:{number}"
         nbytes = round(flow.chunks * run.share)
-        chunk = f"{flow.channel * chunks + moved[0].target[1]}" if len(moved) == 1 else ""
-        for rank, verb, name in (
-            (flow.source, "send", f"send {chunk or f'to {flow.to}'}"),
-            (flow.to, "recv", f"recv {chunk or f'from {flow.source}'}"),
-        ):
+        numbers = sorted(flow.channel * chunks + move.target[1] for move in moved)
+        whole = len(numbers) == numbers[-1] - numbers[0] + 1
+        cargo_name = f"{numbers[0]}-{numbers[-1]}" if whole and len(numbers) > 1 else ",".join(map(str, numbers[:4]))
+        for rank, verb in ((flow.source, "send"), (flow.to, "recv")):
+            name = f"{verb} {cargo_name}{',…' if not whole and len(numbers) > 4 else ''}"
             yield Span(rank, f"{verb} {flow.channel}", name, flow.since, flow.ends, nbytes, link, message)
 
 

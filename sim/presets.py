@@ -1,8 +1,8 @@
 """Machines by name, and the reading of ``NAME|FILE[,key=value…]``.
 
 NVLink and NIC speeds are what data get through, per direction: the links' own rate times the share that large
-transfers reach (``data``). Sources: NVIDIA's data sheets and white papers for links; nccl-tests' published bus bandwidth of rings for
-the shares (A100 235 of 300 GB/s, H100 and H200 366 of 450, V100 134 of 150).
+transfers reach (``data``). Sources: NVIDIA's data sheets and white papers for links; nccl-tests' published bus bandwidth
+of rings for the shares (A100 235 of 300 GB/s, H100 and H200 366 of 450, V100 134 of 150).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import difflib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from .machine import Costs, Machine, changed
 from .nodes import CUBE_MESH
@@ -50,18 +49,18 @@ PRESETS: dict[str, Machine] = {
             "hybrid cube mesh, 6 NVLinks of 25 GB/s a GPU (of which 22.4 carry data), 4 NICs of 100 Gb/s",
             protocols(VOLTA),
         ),
-        _switched("dgx-2", VOLTA, 134e9, 11e9, "v100", "6 NVLinks of 25 GB/s a GPU, 8 NICs of 100 Gb/s", local=16, nics=8),
+        _switched("dgx-2", VOLTA, 134e9, 11e9, "v100", "6 NVLinks of 25 GB/s a GPU, 8 NICs of 100 Gb/s", 16, 8),
         _switched("dgx-a100", AMPERE, 235e9, 23.5e9, "a100", "12 NVLinks of 25 GB/s a GPU, 8 NICs of 200 Gb/s"),
         _switched("dgx-h100", HOPPER, 366e9, 47e9, "h100", "18 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
         _switched("dgx-h200", HOPPER, 366e9, 47e9, "h200", "18 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
-        _switched("dgx-h20", HOPPER, 366e9, 47e9, "h20", "H100's links, a seventh of its arithmetic, 8 NICs of 400 Gb/s"),
+        _switched("dgx-h20", HOPPER, 366e9, 47e9, "h20", "H100's links, 1/7 of its arithmetic, 8 NICs of 400 Gb/s"),
         _switched("dgx-a800", AMPERE, 157e9, 23.5e9, "a800", "8 NVLinks of 25 GB/s a GPU, 8 NICs of 200 Gb/s"),
         _switched("dgx-h800", HOPPER, 163e9, 47e9, "h800", "8 NVLinks of 25 GB/s a GPU, 8 NICs of 400 Gb/s"),
         _switched("dgx-b200", BLACKWELL, 680e9, 47e9, "b200", "18 NVLinks of 50 GB/s a GPU, 8 NICs of 400 Gb/s"),
-        _switched("gb200-nvl72", BLACKWELL, 680e9, 47e9, "gb200", "72 GPUs on one NVLink switch, a NIC of 400 Gb/s each", local=72),
-        _switched("p4d", AMPERE, 235e9, 11.7e9, "a100", "AWS: DGX A100's links, 4 NICs of 100 Gb/s, EFA", nics=4, away=EFA),
-        _switched("p5", HOPPER, 366e9, 47e9, "h100", "AWS: DGX H100's links, 400 Gb/s a GPU, EFA", away=EFA),
-        _switched("p6-b200", BLACKWELL, 680e9, 47e9, "b200", "AWS: DGX B200's links, 400 Gb/s a GPU, EFA", away=EFA),
+        _switched("gb200-nvl72", BLACKWELL, 680e9, 47e9, "gb200", "72 GPUs on one switch, a NIC of 400 Gb/s each", 72),
+        _switched("p4d", AMPERE, 235e9, 11.7e9, "a100", "AWS: DGX A100's links, 4 NICs of 100 Gb/s", nics=4, away=EFA),
+        _switched("p5", HOPPER, 366e9, 47e9, "h100", "AWS: DGX H100's links, 400 Gb/s a GPU", away=EFA),
+        _switched("p6-b200", BLACKWELL, 680e9, 47e9, "b200", "AWS: DGX B200's links, 400 Gb/s a GPU", away=EFA),
         Machine(
             "mi300x",
             "cluster",
