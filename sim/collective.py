@@ -159,16 +159,11 @@ def simulate(
     share = nbytes / schedule.channels / chunks_of(schedule, size)
     if schedule.collective == "barrier":
         share = 0.0
-    found = None
-    if not events and schedule.symmetric and schedule.channels == 1 and not (faults.straggler or faults.jitter):
-        found = _lockstep(schedule, network, share, costs)
-    if found is None:
-        with _uncollected():
-            programs = [steps for channel in range(schedule.channels) for steps in read(schedule, size, channel)]
-            run = Run(programs, network, share, costs, faults, record=events)
-            seconds, flows = run.run(), run.flows
-            legs = _path(run)
-        found = _Found(seconds, "events", legs, flows.carried, run.messages, flows.fillings, flows.certified, run)
+    with _uncollected():
+        found = None
+        if not events and schedule.symmetric and schedule.channels == 1 and not (faults.straggler or faults.jitter):
+            found = _lockstep(schedule, network, share, costs)
+        found = found or _event_by_event(schedule, network, share, costs, faults, events)
     bound = lower_bound(schedule.collective, network, nbytes) if schedule.collective != "barrier" else 0.0
     if found.seconds < bound * (1 - 1e-9):
         raise ArithmeticError(f"{schedule} takes {found.seconds} s, but the links need {bound} s")
@@ -214,6 +209,16 @@ class _Found:
     fillings: int
     certified: int
     run: Run | None
+
+
+def _event_by_event(
+    schedule: Schedule, network: Network, share: float, costs: Costs, faults: Faults, record: bool
+) -> _Found:
+    size = len(network.devices)
+    programs = [steps for channel in range(schedule.channels) for steps in read(schedule, size, channel)]
+    run = Run(programs, network, share, costs, faults, record)
+    seconds, flows = run.run(), run.flows
+    return _Found(seconds, "events", _path(run), flows.carried, run.messages, flows.fillings, flows.certified, run)
 
 
 def _lockstep(schedule: Schedule, network: Network, share: float, costs: Costs) -> _Found | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from .engine import Engine
 from .faults import Faults
 from .flows import Flow, Flows
@@ -11,22 +12,39 @@ from .machine import Costs
 from .reading import Step
 
 
-class Message(Flow):
-    """From process to process. ``since``: when both ends were there; ``last``: who came last, and in which ``step``."""
+class Pair(NamedTuple):
+    """Two processes with messages from one to the other: the route between their ranks, and its latency in seconds."""
 
-    __slots__ = ("channel", "chunks", "last", "receiver", "sender", "since", "source", "step", "to")
+    sender: int
+    receiver: int
     channel: int
     source: int
     to: int
-    last: int
-    step: int
+    route: tuple[int, ...]
+    latency: float
 
-    def __init__(
-        self, route: tuple[int, ...], size: float, sender: int, receiver: int, chunks: int, since: float
-    ) -> None:
-        self.route, self.size, self.left = route, size, size
+
+class Message(Flow):
+    """``chunks`` from process to process. ``since``: when both ends were there; ``last`` came last, in its ``step``."""
+
+    __slots__ = ("chunks", "last", "pair", "since", "step")
+
+    def __init__(self, pair: Pair, size: float, chunks: int, since: float, last: int, step: int) -> None:
+        self.route, self.size, self.left = pair.route, size, size
         self.began = self.ends = self.updated = self.rate = 0.0
-        self.sender, self.receiver, self.chunks, self.since = sender, receiver, chunks, since
+        self.pair, self.chunks, self.since, self.last, self.step = pair, chunks, since, last, step
+
+    @property
+    def source(self) -> int:
+        return self.pair.source
+
+    @property
+    def to(self) -> int:
+        return self.pair.to
+
+    @property
+    def channel(self) -> int:
+        return self.pair.channel
 
 
 class Addition(Flow):
@@ -72,9 +90,12 @@ class Run:
         self._pending = [0] * len(programs)
         self._posted: dict[tuple[int, int], tuple[int, int]] = {}  # (sender, receiver) → (position, chunks) of one end
         self._adder_free = [0.0] * self.size
-        self._latency: dict[tuple[int, ...], float] = {}
-        self.messages = 0
+        self._pairs: dict[tuple[int, int], Pair] = {}
         self.finished: list[Message] = []
+
+    @property
+    def messages(self) -> int:
+        return len(self.finished)
 
     def run(self) -> float:
         """Seconds until the last rank is over."""
@@ -117,28 +138,25 @@ class Run:
                 self._send(sender, process, other[0], other[1], process, index)
 
     def _send(self, sender: int, receiver: int, position: int, chunks: int, last: int, step: int) -> None:
-        size = self.size
-        channel, source = divmod(sender, size)
-        to = receiver % size
-        route = self.network.route(source, to, channel)
-        delay = self._latency.get(route)
-        if delay is None:
-            delay = self._latency[route] = sum([self.network.latency[link] for link in route])
-        nbytes = chunks * self.share
+        pair = self._pairs.get((sender, receiver)) or self._new_pair(sender, receiver)
+        nbytes, delay = chunks * self.share, pair.latency
         if self.costs.overhead:
-            overhead = self.costs.overhead * self._slower[source]
+            overhead = self.costs.overhead * self._slower[pair.source]
             if self.costs.cores:
-                nbytes += overhead * self._core_speed(source)
+                nbytes += overhead * self._core_speed(pair.source)
             else:
                 delay += overhead * (1 + position)
         if self._random is not None:
-            alone = delay + nbytes / min([self.network.capacity[link] for link in route])
+            alone = delay + nbytes / min([self.network.capacity[link] for link in pair.route])
             delay += self._random.expovariate(1.0) * self._jitter * alone
-        self.messages += 1
-        message = Message(route, nbytes, sender, receiver, chunks, self.engine.now)
-        message.channel, message.source, message.to = channel, source, to
-        message.last, message.step = last, step
-        self.flows.send(message, delay)
+        self.flows.send(Message(pair, nbytes, chunks, self.engine.now, last, step), delay)
+
+    def _new_pair(self, sender: int, receiver: int) -> Pair:
+        (channel, source), to = divmod(sender, self.size), receiver % self.size
+        route = self.network.route(source, to, channel)
+        latency = sum(self.network.latency[link] for link in route)
+        pair = self._pairs[sender, receiver] = Pair(sender, receiver, channel, source, to, route, latency)
+        return pair
 
     def _core_speed(self, rank: int) -> float:
         """Bytes that a core copies in a second: work for a core is counted in them."""
@@ -151,7 +169,7 @@ class Run:
         assert isinstance(flow, Message)
         self.finished.append(flow)
         pending = self._pending
-        for process in (flow.sender, flow.receiver):
+        for process in flow.pair[:2]:
             pending[process] -= 1
             if not pending[process]:
                 self._step_over(process, flow)
