@@ -126,14 +126,14 @@ def _look_up(collective: str, text: str) -> tuple[Schedule, str]:
     if ".py:" in text:
         path, _, rest = text.partition(".py:")
         name, _, options = rest.partition(":")
-        return _as_schedule(collective, _attribute(_load(Path(path + ".py")), name, text), name), options
+        return _as_schedule(collective, attribute(load(Path(path + ".py")), name, text), name), options
     if options and "=" not in options.partition(":")[0]:
         name, _, more = options.partition(":")
         try:
             module = importlib.import_module(head)
         except ImportError as error:
             raise ValueError(f"algorithm {text!r}: module {head!r} cannot be imported ({error})") from error
-        return _as_schedule(collective, _attribute(module, name, text), name), more
+        return _as_schedule(collective, attribute(module, name, text), name), more
     names = [schedule.name for schedule in algorithms(collective)]
     near = difflib.get_close_matches(head, names, n=3) or names
     raise ValueError(
@@ -141,7 +141,7 @@ def _look_up(collective: str, text: str) -> tuple[Schedule, str]:
     )
 
 
-def _load(path: Path) -> Any:
+def load(path: Path) -> Any:
     if not path.is_file():
         raise ValueError(f"algorithm file {str(path)!r} does not exist")
     name = f"_schedule_{path.stem}_{abs(hash(path.resolve())):x}"
@@ -157,7 +157,7 @@ def _load(path: Path) -> Any:
     return module
 
 
-def _attribute(module: Any, name: str, text: str) -> Any:
+def attribute(module: Any, name: str, text: str) -> Any:
     try:
         return getattr(module, name)
     except AttributeError:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -47,8 +48,9 @@ class Costs:
 class Protocol:
     """One way in which NCCL carries a collective, with its constants; see :mod:`sim.nccl`.
 
-    name: ``ALGORITHM/PROTOCOL``, like ``ring/LL``; base: seconds, once; inside, between: seconds a hop inside a node and
-    from node to node; share: of the links' bandwidth; fill: seconds that one more piece of the data costs.
+    name: ``ALGORITHM/PROTOCOL``, like ``ring/LL``; base: seconds, once; inside, between: seconds a hop inside a node
+    and from node to node; share: of the links' bandwidth; fill: seconds that one more piece of the data costs; least,
+    below: bytes, the sizes for which it is there.
     """
 
     name: str
@@ -57,6 +59,8 @@ class Protocol:
     between: float = 0.0
     share: float = 1.0
     fill: float = 0.0
+    least: float = 0.0
+    below: float = math.inf
 
     @property
     def algorithm(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from .machine import KINDS, Machine, changed
 from .presets import PRESETS
+from .protocols import read_protocols, write_protocols
 from .units import parse_bandwidth, parse_time
 
 
@@ -59,6 +60,8 @@ def from_dict(said: Mapping[str, Any]) -> Machine:
         if not isinstance(values, Mapping):
             raise ValueError(f"{key} should be an object with names and values, not {values!r}")
         machine = changed(machine, values)
+    if "protocols" in said:
+        machine = replace(machine, protocols=read_protocols(said["protocols"]))
     return replace(machine, gpu=str(said.get("gpu", machine.gpu)), source=str(said.get("source", machine.source)))
 
 
@@ -101,6 +104,8 @@ def to_dict(machine: Machine) -> dict[str, Any]:
         "overhead": costs.overhead,
         "gamma": 1 / costs.gamma / 1e9 if costs.gamma else 0,
     }
+    if machine.protocols:
+        said["protocols"] = write_protocols(machine.protocols)
     if machine.kind == "graph":
         said["devices"] = list(machine.parameters["devices"])
         said["links"] = [[a, b, width / 1e9, latency] for a, b, width, latency in machine.parameters["links"]]

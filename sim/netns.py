@@ -73,33 +73,22 @@ class Host:
             _, error = self._first.communicate()
             raise Unavailable(f"the system does not let us make namespaces ({error.strip().splitlines()[-1]})")
 
-    def enter(self, argv: Sequence[str], cwd: str | os.PathLike[str] | None = None) -> list[str]:
-        """The command line that runs ``argv`` on this host."""
-        spaces = ["--net", "--uts", "--mount", f"--pid=/proc/{self.pid}/ns/pid_for_children"]
-        # env, as entering a mount namespace leaves the directory, and nsenter can return to it in new versions only
-        return ["nsenter", f"--target={self.pid}", *spaces, "env", f"--chdir={cwd or os.getcwd()}", *argv]
-
     def spawn(
         self,
         argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        stdout: int | IO[str] | None = None,
-        stderr: int | IO[str] | None = None,
+        env: Mapping[str, str],
+        stdout: int | IO[str] | None,
+        stderr: int | IO[str] | None,
     ) -> subprocess.Popen[str]:
-        """Start a process on this host; arguments as for ``subprocess.Popen``, in text mode and without an input.
+        """Start a process on this host, in this directory; arguments as for ``subprocess.Popen``.
 
         What is returned waits for the process and has its exit status; signals stop at it. To end it, ``clear``.
         """
+        spaces = ["--net", "--uts", "--mount", f"--pid=/proc/{self.pid}/ns/pid_for_children"]
+        # env, as entering a mount namespace leaves the directory, and nsenter can return to it in new versions only
+        command = ["nsenter", f"--target={self.pid}", *spaces, "env", f"--chdir={os.getcwd()}", *argv]
         return subprocess.Popen(
-            self.enter(argv, cwd),
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            text=True,
-            errors="replace",
+            command, env=env, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, text=True, errors="replace"
         )
 
     def configure(self, argv: Sequence[str], lines: Iterable[str] = ()) -> None:
@@ -119,15 +108,10 @@ class Host:
         self._tell("clear\n")
         self._answer()
 
-    def close(self, wait: bool = True) -> None:
-        """End all processes and the host itself; more than once is fine.
-
-        Args:
-            wait: until it is gone. To close many hosts, first tell all of them, then wait for each.
-        """
+    def close(self) -> None:
+        """End all processes, and the host itself; more than once is fine."""
         self._tell("close\n")
-        if wait:
-            self._first.communicate()
+        self._first.communicate()
 
     def _tell(self, line: str) -> None:
         assert self._first.stdin is not None

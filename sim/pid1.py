@@ -29,15 +29,23 @@ def main(name: str) -> None:
 
 
 def _clear() -> None:
-    for sign in (signal.SIGTERM, signal.SIGKILL):
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if not _signal(number):
+            return
         limit = time.monotonic() + PATIENCE
         while time.monotonic() < limit:
-            try:
-                os.kill(-1, sign)  # every process of this namespace but this one
-            except ProcessLookupError:
-                return
-            sign = signal.Signals(0)  # signal once, then only ask whether anybody is left
             time.sleep(0.02)
+            if not _signal(0):
+                return
+
+
+def _signal(number: int) -> bool:
+    """Signal all processes of this namespace but this one (0: none); whether there are any."""
+    try:
+        os.kill(-1, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 if __name__ == "__main__":
