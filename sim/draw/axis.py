@@ -50,7 +50,7 @@ def fact_text(key: str, value: float | str, unit: str) -> str:
     if isinstance(value, str | bool):
         return str(value)
     words = key.split("_")
-    if words[-1] in ("s", "seconds", "time", "makespan"):
+    if words[-1] in ("s", "seconds", "time", "makespan", "span", "wait", "busy"):
         return time_text(value, unit)
     if words[-1] in ("algbw", "busbw", "bandwidth"):
         return f"{value:.4g} GB/s"

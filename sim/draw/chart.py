@@ -9,7 +9,7 @@ from collectives.span import Span
 
 from ..replay import Replay
 from ..units import show_bytes
-from .axis import fact_name, fact_text, tick_text, ticks, time_scale, time_text
+from .axis import fact_name, fact_text, tick_text, ticks, time_scale, time_text, value_text
 from .label import Label, label_of
 from .palette import INKS, mix, shade, text_on
 from .rings import rings
@@ -38,7 +38,8 @@ def chart(replay: Replay) -> Picture:
     longest = max([len(name_of(replay, row.rank)) for row in rows] + [len(c.name) for c in replay.links] + [4])
     streams = len({row.stream for row in rows}) > 1
     axis = Axis(24 + min(longest, 28) * 7 + 58 * streams, _width(rows, end), end)
-    width = axis.left + axis.width + 92
+    peaks = (text_width(value_text(max(curve.values, default=0.0), curve.unit), 11) for curve in replay.memory)
+    width = axis.left + axis.width + max(92.0, 30 + max(peaks, default=0.0))
     shapes: list[Shape] = [Text(20, 28, replay.title, 18, DARK, bold=True)]
     y = 52.0
     for line in _wrapped(replay, width - 40):
