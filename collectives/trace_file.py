@@ -46,7 +46,8 @@ def read_trace(path: str | Path) -> Trace:
     for event in events:
         if not isinstance(event, dict) or not isinstance(event.get("pid"), int):
             continue
-        rank, args = event["pid"], event.get("args") if isinstance(event.get("args"), dict) else {}
+        rank = event["pid"]
+        args: dict[str, Any] = event["args"] if isinstance(event.get("args"), dict) else {}
         if event.get("ph") == "M" and event.get("name") == "process_name":
             names[rank] = str(args.get("name", f"rank {rank}"))
         elif event.get("ph") == "M" and event.get("name") == "thread_name":

@@ -358,5 +358,5 @@ def _check_indices(parameters: Mapping[str, Any]) -> None:
     if linked and (not named or local != 1 + max(named) or min(named) < 0):
         raise ValueError(f"local={local}: the links of this machine are those of {1 + max(named, default=-1)} GPUs")
     grouped = [gpu for _, groups, _ in parameters.get("levels", ()) for group in groups for gpu in group]
-    if grouped and not (0 <= min(grouped) and max(grouped) < local):
+    if grouped and not (min(grouped) >= 0 and max(grouped) < local):
         raise ValueError(f"levels name GPUs {min(grouped)} to {max(grouped)}: there are {local}, from 0 on")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
 from .engine import Engine
 from .faults import Faults
 from .flows import Flow, Flows

@@ -20,6 +20,7 @@ HELP = "simulate a collective on a machine: time, bottleneck, critical path, pic
 EXAMPLES = """examples:
   python -m sim collective --algorithm ring --ranks 8 --size 1G --topology dgx-h100
   python -m sim collective --compare all --size 64M --machine dgx-a100 --nodes 4
+  python -m sim collective --algorithm nccl --size 1G --machine dgx-h100
   python -m sim collective --sweep 1K-1G --machine dgx-h100
   python -m sim collective --algorithm mine.py:ring --ranks 4 --machine ring,bandwidth=25,latency=2us --html ring.html
   python -m sim collective --size 1G --machine dgx-h100 --nodes 2 --slow-link node0.gpu0->rail0=0.5
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", nargs="?", const="-", metavar="FILE", help="write everything (without FILE: to stdout)"
     )
+    parser.add_argument("--smpi", metavar="FILE", help="a trace that SimGrid replays, to confirm the time")
     pictures.add_arguments(parser)
 
 
@@ -96,6 +98,12 @@ def main(args: argparse.Namespace) -> int:
     try:
         if args.json and args.json != "-":
             check_writable("--json", args.json)
+        if args.smpi:
+            from .. import smpi
+
+            smpi.check(args.smpi)
+            if args.compare or args.sweep:
+                raise ValueError("--smpi writes one algorithm: leave out --compare and --sweep")
         pictures.check(args)
         drawn = bool(args.trace or args.svg or args.html)
         machine, faults = machine_of(args), faults_of(args)
@@ -106,12 +114,24 @@ def main(args: argparse.Namespace) -> int:
 
             return (sweep if args.sweep else compare)(args, machine, network, faults)
         nbytes = _size(args.size)
+        if args.algorithm == "nccl" or args.algorithm.startswith("nccl:"):
+            from . import nccl
+
+            if drawn:
+                raise ValueError("--algorithm nccl is an estimate without a timeline: take a schedule for pictures")
+            numbers = nccl.estimate(args, machine, network, nbytes)
+            if args.json != "-":
+                print(nccl.report(numbers))
+            write_json(args.json, numbers)
+            return 0
         schedule = find(args.collective, args.algorithm)
         outcome = run(schedule, network, nbytes, machine, faults, args.events or drawn)
         if drawn:
             from ..collective_replay import replay
 
             pictures.draw(args, replay(outcome, facts(outcome, machine)))
+        if args.smpi:
+            print(smpi.export(args.smpi, outcome, faults), file=sys.stderr)
     except ScheduleError as error:
         print(f"{args.algorithm} is wrong ({error.kind}): {error}", file=sys.stderr)
         return 1

@@ -17,6 +17,7 @@ from collectives.settings import split_algorithms
 from ..graph import node_of
 from ..reading import read_first
 from ..units import parse_size, show_bytes, show_time
+from . import nccl
 from .collective import LARGEST, run, write_json
 
 if TYPE_CHECKING:
@@ -35,6 +36,12 @@ def compare(args: argparse.Namespace, machine: Machine, network: Network, faults
             outcomes.append(run(schedule, network, nbytes, machine, faults, args.events))
             progress.step()
     outcomes.sort(key=lambda outcome: outcome.time_s)
+    beside = None
+    if machine.protocols and not faults and not args.order:
+        try:
+            beside = nccl.estimate(args, machine, network, nbytes)
+        except ValueError:
+            pass  # NCCL has no such collective
     if args.json != "-":
         print(f"{args.collective} of {show_bytes(nbytes)} on {len(network.devices)} ranks of {machine.name}\n")
         print(f"{'algorithm':<26}{'time':>12}{'busbw':>12}{'× bound':>9}  bottleneck")
@@ -47,6 +54,10 @@ def compare(args: argparse.Namespace, machine: Machine, network: Network, faults
             )
         for name, why in left_out:
             print(f"# left out: {name}: {why}")
+        if beside:
+            print(
+                f"# NCCL itself, estimated: {show_time(beside['time_s'])}, {beside['busbw']:.4g} GB/s ({beside['chosen']})"
+            )
     rows = [
         {
             "algorithm": str(outcome.schedule),
@@ -60,7 +71,8 @@ def compare(args: argparse.Namespace, machine: Machine, network: Network, faults
         for outcome in outcomes
     ]
     content = {"collective": args.collective, "machine": machine.name, "ranks": len(network.devices), "size": nbytes}
-    write_json(args.json, {**content, "rows": rows, "left_out": [{"algorithm": n, "why": w} for n, w in left_out]})
+    content |= {"rows": rows, "left_out": [{"algorithm": n, "why": w} for n, w in left_out], "nccl": beside}
+    write_json(args.json, content)
     return 0
 
 
