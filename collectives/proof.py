@@ -326,7 +326,7 @@ def _check_symmetry(schedule: Schedule, size: int, channel: int, chunks: int) ->
 
 
 def _check_rows(schedule: Schedule, size: int, channel: int) -> None:
-    """Every rank sends and receives messages of the same lengths as rank 0, in the same steps, to and from its twins."""
+    """Every rank has messages of the same lengths as rank 0, in the same steps, with its twins."""
     row = schedule.row(size)
     pattern = unroll(schedule, 0, size, channel)
     for rank in range(1, size):

@@ -1,6 +1,6 @@
 """The least time that any algorithm takes on a machine: what must leave and reach ranks and nodes, over their links.
 
-For each collective of S bytes on n ranks, in units of S; ``in`` and ``out`` of one rank, and all that must move in total::
+For each collective of S bytes on n ranks, in units of S: what one rank gets and gives, and all that moves in total::
 
     collective       a rank gets       a rank gives      all ranks together
     all_reduce       1                 1                 2(n−1)

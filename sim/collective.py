@@ -39,7 +39,7 @@ PARTS = ("base", "overhead", "latency", "transfer", "sharing", "reduction")
 
 @dataclass(frozen=True)
 class Leg:
-    """One message on the critical path, and the additions after it; times in seconds, the parts add up to its length."""
+    """One message on the critical path, and the additions after it; seconds. The parts add up to its length."""
 
     source: int
     to: int
@@ -148,8 +148,7 @@ def simulate(
 
     Raises:
         ValueError: a negative size, a schedule that is wrong, or ranks that no link joins.
-        ArithmeticError: the result would be faster than the machine's bandwidth allows, or rates were unfair: a fault of
-            the simulator.
+        ArithmeticError: a fault of the simulator: a result faster than the machine's bandwidth allows, or unfair rates.
     """
     if not nbytes >= 0 or nbytes == float("inf"):
         raise ValueError(f"size={nbytes}: give bytes from 0 on")

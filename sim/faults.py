@@ -12,7 +12,7 @@ from .graph import Network
 
 @dataclass(frozen=True)
 class Faults:
-    """slow: link → what is left of its bandwidth; lost: links that are gone (traffic takes another way, if there is one).
+    """slow: link → what is left of its bandwidth; lost: links that are gone (traffic goes another way).
 
     straggler: rank → how many times slower its links, additions and overheads are; jitter: the mean delay of a message,
     as a share of the time that it takes alone, exponentially distributed; seed: of the jitter and of random routes.

@@ -4,8 +4,9 @@ A graph is a ``networkx.DiGraph``. Nodes have a ``kind`` (``device``, or what el
 ``cpu``), edges are links in one direction with ``bandwidth`` (bytes a second; ``nominal`` when nothing is wrong) and
 ``latency`` (seconds). For running it is frozen into arrays of ints.
 
-A route has the fewest links and, of those, the ones that were built to be the fastest. A device passes on what is not its own only where there is no other way (in a ring or a
-torus of devices, or to another rail of the same node). Among ways of equal length the *routing* decides::
+A route has the fewest links and, of those, the ones that were built to be the fastest. A device passes on what is not
+its own only where there is no other way (in a ring or a torus of devices, or to another rail of the same node). Among
+ways of equal length the *routing* decides::
 
     fixed    destination modulo the number of ways (D-mod-k): always the same
     random   a hash of source, destination, channel and seed, as ECMP does
@@ -150,7 +151,7 @@ class Network:
 
 
 def node_of(name: str) -> str:
-    """The node that a device or a NIC belongs to, by its name: ``node3`` of ``node3.gpu1``; nothing where there is one."""
+    """The node that a device belongs to, by its name: ``node3`` of ``node3.gpu1``; nothing where there is one."""
     return name.rpartition(".")[0]
 
 

@@ -40,8 +40,8 @@ def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, l
         numbers = set(links.values())
         if known is None:
             notes.append(
-                f"the speed of an NVLink depends on the GPU: {link.nvlink / 1e9:.3g} GB/s a link and direction is assumed "
-                "(V100 to H200; B200: 50); --gpu says it"
+                f"the speed of an NVLink depends on the GPU: {link.nvlink / 1e9:.3g} GB/s a link and direction is "
+                "assumed (V100 to H200; B200: 50); --gpu says it"
             )
         speed = link.nvlink * link.share
         if len(numbers) == 1 and (count - 1) * min(numbers) > MOST_NVLINKS:
@@ -61,8 +61,9 @@ def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, l
     near = _near_nics(matrix)
     if near:
         parameters["nics"] = min(len(near), count)
+        some = ", ".join(near[:8]) + (", …" if near[8:] else "")
         notes.append(
-            f"of {len(matrix.nics)} NICs {len(near)} sit next to a GPU ({', '.join(near[:8])}{', …' if near[8:] else ''}); "
+            f"of {len(matrix.nics)} NICs {len(near)} sit next to a GPU ({some}); "
             "their speed is not in the matrix: nic=… says it"
         )
     notes += _unknown(matrix)

@@ -1,9 +1,10 @@
 """What is inside a machine with several GPUs: each a plain function that adds one node to a graph and tells its ports.
 
-``nvswitch`` (DGX-2 and later: every GPU at full speed to every other), ``cube_mesh`` (DGX-1V), ``pcie`` (GPUs in pairs
-below PCIe switches, two sockets), ``tree`` (what a topology matrix says), ``shared_cores`` (a laptop's ranks on loopback).
-GPUs reach the outside through NICs. With one NIC a GPU, the link from the GPU to the fabric stands for both; with fewer,
-each NIC is a node of its own that its GPUs share.
+``nvswitch`` (DGX-2 and later: every GPU at full speed to every other), ``linked`` (DGX-1V: some pairs), ``sockets``
+(GPUs in pairs below PCIe switches), ``tree`` (what a topology matrix says), ``shared_cores`` (ranks on loopback).
+
+GPUs reach the outside through NICs. With one NIC a GPU, the link from the GPU to the fabric stands for both; with
+fewer, each NIC is a node of its own that its GPUs share.
 """
 
 from __future__ import annotations

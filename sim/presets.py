@@ -1,7 +1,7 @@
 """Machines by name, and the reading of ``NAME|FILE[,key=value…]``.
 
 NVLink and NIC speeds are what data get through, per direction: the links' own rate times the share that large
-transfers reach (``data``). Sources: NVIDIA's data sheets and white papers for links; nccl-tests' published bus bandwidth
+transfers reach. Sources: NVIDIA's data sheets and white papers for links; nccl-tests' published bus bandwidth
 of rings for the shares (A100 235 of 300 GB/s, H100 and H200 366 of 450, V100 134 of 150).
 """
 
@@ -41,9 +41,16 @@ PRESETS: dict[str, Machine] = {
             "dgx-1v",
             "cluster",
             {
-                "node": "linked", "local": 8, "links": CUBE_MESH, "nvlink": 22.4e9, "pcie": 11e9, "socket": 9e9,
-                "nics": 4, "nic": 11e9, "latency": (3.4e-6, 14e-6),
-            },  # fmt: skip
+                "node": "linked",
+                "local": 8,
+                "links": CUBE_MESH,
+                "nvlink": 22.4e9,
+                "pcie": 11e9,
+                "socket": 9e9,
+                "nics": 4,
+                "nic": 11e9,
+                "latency": (3.4e-6, 14e-6),
+            },
             NCCL,
             "v100",
             "hybrid cube mesh, 6 NVLinks of 25 GB/s a GPU (of which 22.4 carry data), 4 NICs of 100 Gb/s",
@@ -65,9 +72,15 @@ PRESETS: dict[str, Machine] = {
             "mi300x",
             "cluster",
             {
-                "node": "linked", "local": 8, "links": {(a, b): 1 for a in range(8) for b in range(a + 1, 8)},
-                "nvlink": 48e9, "pcie": 48e9, "socket": 32e9, "nic": 47e9, "latency": (4e-6, 14e-6),
-            },  # fmt: skip
+                "node": "linked",
+                "local": 8,
+                "links": {(a, b): 1 for a in range(8) for b in range(a + 1, 8)},
+                "nvlink": 48e9,
+                "pcie": 48e9,
+                "socket": 32e9,
+                "nic": 47e9,
+                "latency": (4e-6, 14e-6),
+            },
             NCCL,
             "mi300x",
             "8 GPUs, each joined with each by 64 GB/s of Infinity Fabric (of which 48 carry data)",
@@ -76,7 +89,15 @@ PRESETS: dict[str, Machine] = {
         Machine(
             "pcie-4",
             "cluster",
-            {"node": "pcie", "local": 4, "pcie": 22e9, "socket": 16e9, "nics": 1, "nic": 11e9, "latency": (8e-6, 20e-6)},
+            {
+                "node": "pcie",
+                "local": 4,
+                "pcie": 22e9,
+                "socket": 16e9,
+                "nics": 1,
+                "nic": 11e9,
+                "latency": (8e-6, 20e-6),
+            },
             NCCL,
             "a10",
             "PCIe 4.0 x16, two GPUs a switch, two sockets",
@@ -85,7 +106,15 @@ PRESETS: dict[str, Machine] = {
         Machine(
             "pcie-8",
             "cluster",
-            {"node": "pcie", "local": 8, "pcie": 22e9, "socket": 16e9, "nics": 1, "nic": 11e9, "latency": (8e-6, 20e-6)},
+            {
+                "node": "pcie",
+                "local": 8,
+                "pcie": 22e9,
+                "socket": 16e9,
+                "nics": 1,
+                "nic": 11e9,
+                "latency": (8e-6, 20e-6),
+            },
             NCCL,
             "a10",
             "PCIe 4.0 x16, two GPUs a switch, two sockets",
@@ -113,7 +142,7 @@ PRESETS: dict[str, Machine] = {
         Machine("dragonfly", "cluster", {"fabric": "dragonfly", "local": 1, "latency": (1e-6, 1e-6)}),
         *(Machine(kind, kind) for kind in ("line", "ring", "full", "switch", "torus", "loopback")),
     )
-}  # fmt: skip
+}
 
 
 def find_machine(text: str, gpu: str = "") -> Machine:

@@ -1,4 +1,4 @@
-"""A schedule read for its messages: with whom, how long, how much is combined; which chunks they are does not matter."""
+"""A schedule read for its messages: with whom, how long, how much is combined; not which chunks they are."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ class Run:
         share: bytes of a chunk.
         record: keep what the links carried when.
 
-    After :meth:`run`, ``finished`` are the messages in the order in which they ended, ``ended[p][i]`` is the message with which step i of process p ended, ``begun[p][i]`` when it
-    began (its last entry: when the process was over).
+    After :meth:`run`, ``finished`` are the messages in the order in which they ended, ``ended[p][i]`` is the
+    message with which step i of process p ended, ``begun[p][i]`` when it began (last: when the process was over).
 
     Raises:
         ValueError: a message that nobody takes: the schedule is wrong.

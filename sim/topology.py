@@ -1,7 +1,7 @@
 """Topologies: how devices are joined, each a plain function from parameters to a graph.
 
 Two kinds. Where every node is one device: ``line``, ``ring``, ``full``, ``switch``, ``torus``. Where nodes hold several
-(:mod:`sim.nodes`), a *fabric* joins the ports that the nodes bring: ``switch``, ``rails``, ``fat_tree``, ``dragonfly``::
+(:mod:`sim.nodes`), a *fabric* joins the ports that they bring: ``switch``, ``rails``, ``fat_tree``, ``dragonfly``::
 
     switch                rails: port i of every node        fat tree: leaves of so many ports, and spines
       ┌──switch──┐          to switch i                        spine 0 ──┬── spine 1
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -51,7 +51,7 @@ def devices(graph: nx.DiGraph, count: int) -> list[str]:
 def line(graph: nx.DiGraph, count: int, bandwidth: float, latency: float) -> None:
     """0 – 1 – 2 – 3, full duplex."""
     names = devices(graph, count)
-    for a, b in zip(names, names[1:], strict=False):
+    for a, b in pairwise(names):
         join(graph, a, b, bandwidth, latency)
 
 

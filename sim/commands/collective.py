@@ -25,9 +25,10 @@ EXAMPLES = """examples:
   python -m sim collective --algorithm mine.py:ring --ranks 4 --machine ring,bandwidth=25,latency=2us --html ring.html
   python -m sim collective --size 1G --machine dgx-h100 --nodes 2 --slow-link node0.gpu0->rail0=0.5
 
-machines: dgx-1v, dgx-2, dgx-a100, dgx-a800, dgx-h100, dgx-h800, dgx-h20, dgx-h200, dgx-b200, gb200-nvl72, mi300x, pcie-4,
-pcie-8, 2xt4, laptop; topologies: line, ring, full, switch, torus, rails, fat-tree, dragonfly; or a file (JSON, or what
-nvidia-smi topo -m prints). After a comma come parameters: dgx-h100,nics=4,nic=25 or torus,shape=4x4,latency=1us
+machines: dgx-1v, dgx-2, dgx-a100, dgx-a800, dgx-h100, dgx-h800, dgx-h20, dgx-h200, dgx-b200, gb200-nvl72, p4d, p5,
+p6-b200, mi300x, pcie-4, pcie-8, 2xt4, laptop; topologies: line, ring, full, switch, torus, rails, fat-tree, dragonfly;
+or a file (JSON, or what nvidia-smi topo -m prints). After a comma come parameters: dgx-h100,nics=4,nic=25 or
+torus,shape=4x4,latency=1us
 
 exit status: 0, 1 if a schedule is wrong, 2 for a wrong argument"""
 LARGEST = 2_000_000  # messages of an algorithm that is compared without being asked for by name

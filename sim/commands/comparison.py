@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import sys
 from collections import Counter
@@ -38,10 +39,8 @@ def compare(args: argparse.Namespace, machine: Machine, network: Network, faults
     outcomes.sort(key=lambda outcome: outcome.time_s)
     beside = None
     if machine.protocols and not faults and not args.order:
-        try:
+        with contextlib.suppress(ValueError):  # NCCL has no such collective
             beside = nccl.estimate(args, machine, network, nbytes)
-        except ValueError:
-            pass  # NCCL has no such collective
     if args.json != "-":
         print(f"{args.collective} of {show_bytes(nbytes)} on {len(network.devices)} ranks of {machine.name}\n")
         print(f"{'algorithm':<26}{'time':>12}{'busbw':>12}{'× bound':>9}  bottleneck")
@@ -55,9 +54,8 @@ def compare(args: argparse.Namespace, machine: Machine, network: Network, faults
         for name, why in left_out:
             print(f"# left out: {name}: {why}")
         if beside:
-            print(
-                f"# NCCL itself, estimated: {show_time(beside['time_s'])}, {beside['busbw']:.4g} GB/s ({beside['chosen']})"
-            )
+            speed = f"{show_time(beside['time_s'])}, {beside['busbw']:.4g} GB/s"
+            print(f"# NCCL itself, estimated: {speed} ({beside['chosen']})")
     rows = [
         {
             "algorithm": str(outcome.schedule),

@@ -64,16 +64,28 @@ def test_equals_the_formula_in_its_docstring(schedule: Schedule, events: bool) -
     assert checked >= 4
 
 
-@pytest.mark.parametrize(("collective", "algorithm", "n", "milliseconds"), [
-    ("all_reduce", "ring", 4, 30.012), ("all_reduce", "ring", 8, 35.028), ("all_reduce", "ring", 16, 37.560),
-    ("all_reduce", "ring", 64, 39.627), ("all_reduce", "halving_doubling", 4, 30.008),
-    ("all_reduce", "halving_doubling", 6, 70.012), ("all_reduce", "halving_doubling", 8, 35.012),
-    ("all_reduce", "halving_doubling", 16, 37.516), ("all_reduce", "recursive_doubling", 4, 40.004),
-    ("all_reduce", "recursive_doubling", 6, 80.008), ("all_reduce", "recursive_doubling", 8, 60.006),
-    ("all_reduce", "recursive_doubling", 16, 80.008), ("all_to_all", "pairwise", 8, 17.514),
-    ("all_to_all", "direct", 8, 17.502), ("broadcast", "binomial", 8, 60.006), ("all_gather", "ring", 8, 17.514),
-    ("all_gather", "bruck", 8, 17.506),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "n", "milliseconds"),
+    [
+        ("all_reduce", "ring", 4, 30.012),
+        ("all_reduce", "ring", 8, 35.028),
+        ("all_reduce", "ring", 16, 37.560),
+        ("all_reduce", "ring", 64, 39.627),
+        ("all_reduce", "halving_doubling", 4, 30.008),
+        ("all_reduce", "halving_doubling", 6, 70.012),
+        ("all_reduce", "halving_doubling", 8, 35.012),
+        ("all_reduce", "halving_doubling", 16, 37.516),
+        ("all_reduce", "recursive_doubling", 4, 40.004),
+        ("all_reduce", "recursive_doubling", 6, 80.008),
+        ("all_reduce", "recursive_doubling", 8, 60.006),
+        ("all_reduce", "recursive_doubling", 16, 80.008),
+        ("all_to_all", "pairwise", 8, 17.514),
+        ("all_to_all", "direct", 8, 17.502),
+        ("broadcast", "binomial", 8, 60.006),
+        ("all_gather", "ring", 8, 17.514),
+        ("all_gather", "bruck", 8, 17.506),
+    ],
+)
 def test_equals_an_independent_flow_simulator(collective: str, algorithm: str, n: int, milliseconds: float) -> None:
     """SimGrid 3.32 (replayed MPI, contention on, cross traffic off): 1 GB, 50 GB/s a port, 2 us a path."""
     found = outcome(collective, algorithm, "switch,bandwidth=50,latency=2us", 1e9, ranks=n)
@@ -122,8 +134,13 @@ def test_parts_add_up_and_nothing_beats_the_bound(machine: str) -> None:
         if nodes == 2 and PRESETS[machine].kind != "cluster":
             continue
         chosen = find_machine(machine)
-        network = chosen.network(nodes=nodes) if chosen.kind == "cluster" else chosen.network(ranks=4, nodes=None) \
-            if chosen.kind != "torus" else chosen.network()  # fmt: skip
+        network = (
+            chosen.network(nodes=nodes)
+            if chosen.kind == "cluster"
+            else chosen.network(ranks=4, nodes=None)
+            if chosen.kind != "torus"
+            else chosen.network()
+        )
         if len(network.devices) > 32:
             network.devices[32:], network._at[32:] = [], []
         for schedule in algorithms():
@@ -210,11 +227,17 @@ def test_jitter_is_seeded_and_only_delays() -> None:
     assert seconds(1e-6, 1) == pytest.approx(calm, rel=1e-4)
 
 
-@pytest.mark.parametrize(("faults", "words"), [
-    (Faults({"gpu0->gpu9": 0.5}), "does not exist: use gpu0->gpu"), (Faults({"gpu0->gpu1": 0.0}), "share"),
-    (Faults(straggler={9: 2.0}), "ranks are 0 to 3"), (Faults(straggler={1: 0.5}), "from 1 on"),
-    (Faults(jitter=-1.0), "jitter=-1.0"), (Faults(lost=("nowhere",)), "does not exist"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("faults", "words"),
+    [
+        (Faults({"gpu0->gpu9": 0.5}), "does not exist: use gpu0->gpu"),
+        (Faults({"gpu0->gpu1": 0.0}), "share"),
+        (Faults(straggler={9: 2.0}), "ranks are 0 to 3"),
+        (Faults(straggler={1: 0.5}), "from 1 on"),
+        (Faults(jitter=-1.0), "jitter=-1.0"),
+        (Faults(lost=("nowhere",)), "does not exist"),
+    ],
+)
 def test_faults_that_make_no_sense_are_refused(faults: Faults, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         outcome("all_reduce", "ring", "ring", 1e6, faults=faults, ranks=4)
@@ -246,10 +269,19 @@ def test_shared_cores_are_the_wire(ranks: int, cores: int) -> None:
 # The record for pictures
 
 
-@pytest.mark.parametrize(("collective", "algorithm"), [
-    ("all_reduce", "ring"), ("all_reduce", "ring:channels=2"), ("all_reduce", "double_tree"), ("all_gather", "bruck"),
-    ("all_to_all", "pairwise"), ("reduce_scatter", "halving_doubling"), ("broadcast", "chain"), ("gather", "binomial"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("collective", "algorithm"),
+    [
+        ("all_reduce", "ring"),
+        ("all_reduce", "ring:channels=2"),
+        ("all_reduce", "double_tree"),
+        ("all_gather", "bruck"),
+        ("all_to_all", "pairwise"),
+        ("reduce_scatter", "halving_doubling"),
+        ("broadcast", "chain"),
+        ("gather", "binomial"),
+    ],
+)
 def test_a_replay_ends_with_what_was_promised(collective: str, algorithm: str) -> None:
     n = 6
     found = outcome(collective, algorithm, "switch", 6e6, Costs(gamma=1e-12), ranks=n, events=True)

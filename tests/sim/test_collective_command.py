@@ -33,7 +33,9 @@ RAILS = "rails,local=8,nvlink=450,nic=50,latency=1us/5us"
 
 def test_the_numbers_of_a_collective(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(
-        capsys, *"collective --algorithm hierarchical:local=8 --nodes 128 --size 1000000000 --topology".split(), RAILS
+        capsys,
+        *["collective", "--algorithm", "hierarchical:local=8", "--nodes", "128", "--size", "1000000000", "--topology"],
+        RAILS,
     )
     assert found["time_s"] == pytest.approx(10.133826e-3, abs=6e-10)
     assert found["algbw"] == pytest.approx(1 / found["time_s"])
@@ -42,8 +44,11 @@ def test_the_numbers_of_a_collective(capsys: pytest.CaptureFixture[str]) -> None
     assert found["simulated_s"] > 0
     assert sum(found["breakdown_s"].values()) == pytest.approx(found["time_s"])
     assert [phase["phase"] for phase in found["phases"]] == [
-        "reduce inside nodes", "copy inside nodes", "reduce between nodes", "copy between nodes",
-    ] or sum(phase["seconds"] for phase in found["phases"]) == pytest.approx(found["time_s"])  # fmt: skip
+        "reduce inside nodes",
+        "copy inside nodes",
+        "reduce between nodes",
+        "copy between nodes",
+    ] or sum(phase["seconds"] for phase in found["phases"]) == pytest.approx(found["time_s"])
     nics = [link for link in found["links"] if link["name"] == "node0.gpu0->rail0"]
     assert nics[0]["bandwidth"] == 50
     assert nics[0]["bytes"] == pytest.approx(2 * 127 / 1024 * 1e9)
@@ -52,14 +57,27 @@ def test_the_numbers_of_a_collective(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_op_is_another_word_and_size_is_binary(capsys: pytest.CaptureFixture[str]) -> None:
     found = as_json(
-        capsys, *"collective --op all_gather --ranks 4 --size 1M --topology ring,bandwidth=1,latency=0".split()
+        capsys,
+        *[
+            "collective",
+            "--op",
+            "all_gather",
+            "--ranks",
+            "4",
+            "--size",
+            "1M",
+            "--topology",
+            "ring,bandwidth=1,latency=0",
+        ],
     )
     assert found["time_s"] == pytest.approx(0.75 * 2**20 / 1e9)
     assert found["collective"] == "all_gather"
 
 
 def test_a_report_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = sim(capsys, *"collective --ranks 8 --size 1G --topology dgx-h100 --nodes 2".split())
+    status, out, _ = sim(
+        capsys, *["collective", "--ranks", "8", "--size", "1G", "--topology", "dgx-h100", "--nodes", "2"]
+    )
     assert status == 0
     for words in (
         "lower bound",
@@ -73,11 +91,15 @@ def test_a_report_for_people(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_compare_ranks_algorithms(capsys: pytest.CaptureFixture[str]) -> None:
-    found = as_json(capsys, *"collective --compare all --nodes 2 --size 64M --machine dgx-a100".split())
+    found = as_json(
+        capsys, *["collective", "--compare", "all", "--nodes", "2", "--size", "64M", "--machine", "dgx-a100"]
+    )
     times = [row["time_s"] for row in found["rows"]]
     assert times == sorted(times)
     assert found["rows"][0]["algorithm"] == "hierarchical:local=8"
-    status, out, _ = sim(capsys, *"collective --compare ring,naive --ranks 4 --size 64M --machine ring".split())
+    status, out, _ = sim(
+        capsys, *["collective", "--compare", "ring,naive", "--ranks", "4", "--size", "64M", "--machine", "ring"]
+    )
     assert status == 0
     assert out.index("ring ") < out.index("naive ")
 
@@ -107,15 +129,33 @@ def test_a_schedule_from_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert "chunk 1" in err
 
 
-@pytest.mark.parametrize(("words", "message"), [
-    ("--ranks 0", "ranks=0"), ("--nodes 0", "nodes=0"), ("--algorithm rng", "use ring"), ("--op all_redce", "all_reduce"),
-    ("--size 1X", "--size '1X'"), ("--machine dgx-h10", "dgx-h100"), ("--order 0,1", "not a permutation"), ("--order x", "--order"),
-    ("--slow-link a=0.5", "does not exist"), ("--straggler 1", "RANK=FACTOR"), ("--straggler a=2", "RANK=FACTOR"),
-    ("--lost-link gpu0-gpu1 --machine line --ranks 3", "no way from gpu0 to gpu1"), ("--jitter -1", "jitter"),
-    ("--jitter nan", "jitter"), ("--machine ring,bandwidth=-3", "above 0"), ("--sweep 1G-1K", "--sweep"),
-    ("--compare ring,rang", "use ring"), ("--json /nowhere/x.json", "--json"), ("--ranks 9 --nodes 1", "more than the 8"),
-    ("--size -5", "--size"), ("--algorithm hierarchical:local=3", "local=3"), ("--html /nowhere/x.html", "--html"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--ranks 0", "ranks=0"),
+        ("--nodes 0", "nodes=0"),
+        ("--algorithm rng", "use ring"),
+        ("--op all_redce", "all_reduce"),
+        ("--size 1X", "--size '1X'"),
+        ("--machine dgx-h10", "dgx-h100"),
+        ("--order 0,1", "not a permutation"),
+        ("--order x", "--order"),
+        ("--slow-link a=0.5", "does not exist"),
+        ("--straggler 1", "RANK=FACTOR"),
+        ("--straggler a=2", "RANK=FACTOR"),
+        ("--lost-link gpu0-gpu1 --machine line --ranks 3", "no way from gpu0 to gpu1"),
+        ("--jitter -1", "jitter"),
+        ("--jitter nan", "jitter"),
+        ("--machine ring,bandwidth=-3", "above 0"),
+        ("--sweep 1G-1K", "--sweep"),
+        ("--compare ring,rang", "use ring"),
+        ("--json /nowhere/x.json", "--json"),
+        ("--ranks 9 --nodes 1", "more than the 8"),
+        ("--size -5", "--size"),
+        ("--algorithm hierarchical:local=3", "local=3"),
+        ("--html /nowhere/x.html", "--html"),
+    ],
+)
 def test_wrong_arguments_are_one_line(words: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     argv = words.replace("--size -5", "--size=-5").split()
     status, out, err = sim(capsys, "collective", *argv)

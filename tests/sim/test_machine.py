@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import networkx as nx
@@ -35,14 +37,29 @@ def test_three_leaves_of_36_with_12_cables_to_one_spine() -> None:
     assert found.graph["leaf0"]["spine0"]["bandwidth"] == 12 * 10e9  # 144 cables less 108: 36, in 3 links of 12; 3:1
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ("fat-tree,k=3", "even number of ports"), ("dgx-h10", "use dgx-h100"), ("ring,bandwidth=-1", "above 0"),
-    ("ring,bandwidth=0", "above 0"), ("ring,latency=-1us", "from 0 on"), ("ring,speed=3", "'speed' is no parameter"),
-    ("dgx-h100,nvlnk=3", "nvlink"), ("torus,shape=0x4", "lengths from 1 on"), ("dgx-1v,local=4", "those of 8 GPUs"),
-    ("rails,fabric=ring", "rails, switch, fat-tree"), ("ring,bandwidth", "should be key=value"), ("dgx-h100,local=0", "from 1 on"),
-    ("rails,latency=fast", "1us"), ("fat-tree,routing=best", "fixed, random"), ("nowhere.json", "unknown"),
-    ("ring,bandwidth=inf", "above 0"), ("ring,bandwidth=nan", "above 0"), ("fat-tree,oversubscription=nan", "from 1 on"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fat-tree,k=3", "even number of ports"),
+        ("dgx-h10", "use dgx-h100"),
+        ("ring,bandwidth=-1", "above 0"),
+        ("ring,bandwidth=0", "above 0"),
+        ("ring,latency=-1us", "from 0 on"),
+        ("ring,speed=3", "'speed' is no parameter"),
+        ("dgx-h100,nvlnk=3", "nvlink"),
+        ("torus,shape=0x4", "lengths from 1 on"),
+        ("dgx-1v,local=4", "those of 8 GPUs"),
+        ("rails,fabric=ring", "rails, switch, fat-tree"),
+        ("ring,bandwidth", "should be key=value"),
+        ("dgx-h100,local=0", "from 1 on"),
+        ("rails,latency=fast", "1us"),
+        ("fat-tree,routing=best", "fixed, random"),
+        ("nowhere.json", "unknown"),
+        ("ring,bandwidth=inf", "above 0"),
+        ("ring,bandwidth=nan", "above 0"),
+        ("fat-tree,oversubscription=nan", "from 1 on"),
+    ],
+)
 def test_what_makes_no_sense_is_refused(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         network(text, nodes=3)
@@ -62,7 +79,7 @@ def test_nodes_that_make_no_sense(nodes: int) -> None:
 
 def test_an_order_must_be_a_permutation() -> None:
     assert find_machine("ring").network(ranks=3, order=[2, 0, 1]).devices == ["gpu2", "gpu0", "gpu1"]
-    with pytest.raises(ValueError, match="no permutation|not a permutation"):
+    with pytest.raises(ValueError, match="not a permutation"):
         find_machine("ring").network(ranks=3, order=[2, 0, 2])
 
 
@@ -78,7 +95,7 @@ def test_every_route_is_a_shortest_path(machine: str) -> None:
             route = [found.names[link].split("->") for link in found.route(a, b)]
             assert route[0][0] == found.devices[a]
             assert route[-1][1] == found.devices[b]
-            assert all(one[1] == other[0] for one, other in zip(route, route[1:], strict=False))
+            assert all(one[1] == other[0] for one, other in pairwise(route))
             devices = set(found.graph.nodes) - {n for n, kind in found.graph.nodes(data="kind") if kind != "device"}
             allowed = found.graph.subgraph(set(found.graph) - devices | {found.devices[a], found.devices[b]})
             if nx.has_path(allowed, found.devices[a], found.devices[b]):
@@ -127,14 +144,27 @@ def test_a_graph_in_a_file(tmp_path: Path) -> None:
         find_machine(str(path)).network().route(0, 1)
 
 
-@pytest.mark.parametrize(("text", "words"), [
-    ('{"kind": "clster"}', "use cluster"), ('{"kind": "ring",\n "parameters": {', "line 2"), ('{"kid": 1}', "'kid' is unknown"),
-    ('{"kind": "graph", "devices": ["a", "a"]}', "once"), ('{"kind": "graph", "devices": ["a"], "links": [["a"]]}', "links[0]"),
-    ('{"parameters": 3}', "should be an object"), ('{"parameters": {"links": {"0": 1}, "node": "linked"}}', "links"),
-    ('{"costs": {"base": "-1us"}}', "base"), ('{"parameters": {"nic": [1]}}', "nic"), ("{}x", "line 1"), ("[]", "matrix"),
-    ('{"parameters": {"levels": 3}}', "levels"), ('{"kind": ["ring"]}', "unknown"), ('{"kind": "graph"}', "devices"),
-    ('{"kind": "graph", "devices": ["a"], "links": 3}', "links"), ('{"costs": {"gamma": "x"}}', "gamma"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"kind": "clster"}', "use cluster"),
+        ('{"kind": "ring",\n "parameters": {', "line 2"),
+        ('{"kid": 1}', "'kid' is unknown"),
+        ('{"kind": "graph", "devices": ["a", "a"]}', "once"),
+        ('{"kind": "graph", "devices": ["a"], "links": [["a"]]}', "links[0]"),
+        ('{"parameters": 3}', "should be an object"),
+        ('{"parameters": {"links": {"0": 1}, "node": "linked"}}', "links"),
+        ('{"costs": {"base": "-1us"}}', "base"),
+        ('{"parameters": {"nic": [1]}}', "nic"),
+        ("{}x", "line 1"),
+        ("[]", "matrix"),
+        ('{"parameters": {"levels": 3}}', "levels"),
+        ('{"kind": ["ring"]}', "unknown"),
+        ('{"kind": "graph"}', "devices"),
+        ('{"kind": "graph", "devices": ["a"], "links": 3}', "links"),
+        ('{"costs": {"gamma": "x"}}', "gamma"),
+    ],
+)
 def test_a_broken_file_is_refused_with_its_place(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     path.write_text(text)
@@ -144,20 +174,25 @@ def test_a_broken_file_is_refused_with_its_place(text: str, words: str, tmp_path
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 9) | st.floats(allow_nan=False) | st.text(max_size=6),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["kind", "parameters", "costs", "nic", "links", "local", "base", "latency", "levels", "x", "gpu"]),
-        inner, max_size=4,
-    ), max_leaves=8,
-)  # fmt: skip
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["kind", "parameters", "costs", "nic", "links", "local", "base", "latency", "levels", "x", "gpu"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=8,
+)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from(["kind", "parameters", "costs", "name", "gpu", "devices", "links"]), JSON))
 def test_any_object_is_a_machine_or_a_value_error(said: dict[str, object]) -> None:
-    try:
-        from_dict(said).network(nodes=2)
-    except ValueError as error:
-        assert str(error)
+    with contextlib.suppress(ValueError):  # and nothing else
+        assert from_dict(said).network(nodes=2).devices
 
 
 def matrix(*rows: str) -> str:
