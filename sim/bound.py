@@ -10,7 +10,7 @@ For each collective of S bytes on n ranks, in units of S: what one rank gets and
     reduce_scatter   1/n               (n−1)/n           n−1
     gather           root: (n−1)/n     others: 1/n       (n−1)/n
     scatter          others: 1/n       root: (n−1)/n     (n−1)/n
-    all_to_all       (n−1)/n · 1/1     (n−1)/n           n−1        (S is one rank's buffer)
+    all_to_all       (n−1)/n           (n−1)/n           n−1        (S is one rank's buffer)
 
 The same holds for nodes taken as ranks. Data are added up in ranks, not in switches. Source for the totals: Chan,
 Heimlich, Purkayastha and van de Geijn, "Collective communication: theory, practice, and experience", 2007.

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from collectives.contract import contract_of
-from collectives.messages import chunks_of, twin
+from collectives.messages import chunks_of, twin, unroll
 from collectives.schedule import Schedule
 
 from .bound import lower_bound
@@ -34,6 +34,7 @@ from .machine import Costs
 from .reading import Step, read, read_first
 from .run import Message, Run
 
+MOST_CHUNKS, MOST_MESSAGES, MOST_MOVED = 1 << 16, 20_000_000, 50_000_000
 PARTS = ("base", "overhead", "latency", "transfer", "sharing", "reduction")
 
 
@@ -77,15 +78,17 @@ class Outcome:
     critical_path: Sequence[Leg]
     carried: Sequence[float]
     messages: int
+    alone: int
     fillings: int
     certified: int
+    faults: Faults
     simulated_s: float
     run: Run | None = field(default=None, repr=False)
 
     @property
     def algbw(self) -> float:
         """GB/s, as nccl-tests defines it."""
-        return self.nbytes / self.time_s / 1e9 if self.time_s else 0.0
+        return self.nbytes / self.time_s / 1e9 if self.time_s and len(self.network.devices) > 1 else 0.0
 
     @property
     def busbw(self) -> float:
@@ -121,10 +124,23 @@ class Outcome:
                 phases.append((name, leg.seconds))
         return phases
 
+    def idle_ways(self) -> tuple[int, int]:
+        """Of the links that leave a node, how many carry nothing, and how many there are."""
+        ways = [
+            self.carried[i]
+            for i, name in enumerate(self.network.names)
+            if node_of(name.partition("->")[0]) and not node_of(name.partition("->")[2])
+        ]
+        return sum(not nbytes for nbytes in ways), len(ways)
+
     def links(self) -> list[tuple[str, float, float]]:
         """(name, bytes, utilisation) of the links that carried anything, the busiest first."""
         used = [
-            (self.network.names[i], nbytes, nbytes / self.network.capacity[i] / self.time_s if self.time_s else 0.0)
+            (
+                self.network.names[i],
+                nbytes,
+                min(1.0, nbytes / self.network.capacity[i] / self.time_s) if self.time_s else 0.0,
+            )
             for i, nbytes in enumerate(self.carried)
             if nbytes
         ]
@@ -155,15 +171,16 @@ def simulate(
     began = time.perf_counter()
     costs, faults = costs or Costs(), faults or Faults()
     size = len(network.devices)
-    share = nbytes / schedule.channels / chunks_of(schedule, size)
     if schedule.collective == "barrier":
-        share = 0.0
+        nbytes = 0.0
+    check_messages(schedule, size)
+    share = nbytes / schedule.channels / chunks_of(schedule, size)
     with _uncollected():
         found = None
         if not events and schedule.symmetric and schedule.channels == 1 and not (faults.straggler or faults.jitter):
             found = _lockstep(schedule, network, share, costs)
         found = found or _event_by_event(schedule, network, share, costs, faults, events)
-    bound = lower_bound(schedule.collective, network, nbytes) if schedule.collective != "barrier" else 0.0
+    bound = lower_bound(schedule.collective, network, nbytes)
     if found.seconds < bound * (1 - 1e-9):
         raise ArithmeticError(f"{schedule} takes {found.seconds} s, but the links need {bound} s")
     if found.path == "events" and abs(sum(leg.seconds for leg in found.legs) - found.seconds) > 1e-9 * found.seconds:
@@ -179,11 +196,34 @@ def simulate(
         found.legs,
         found.carried,
         found.messages,
+        found.alone,
         found.fillings,
         found.certified,
+        faults,
         time.perf_counter() - began,
         found.run if events else None,
     )
+
+
+def check_messages(schedule: Schedule, size: int) -> None:
+    """Refuse what would run for hours, before it is proved or read; O(steps of rank 0).
+
+    Raises:
+        ValueError: more chunks or messages than can be simulated.
+    """
+    chunks = schedule.chunk_count(size)
+    if chunks > max(MOST_CHUNKS, size):
+        raise ValueError(f"{schedule} cuts the buffer into {chunks} chunks: take at most {max(MOST_CHUNKS, size)}")
+    if schedule.symmetric and schedule.channels == 1:
+        return
+    steps = unroll(schedule, 0, size)
+    messages = schedule.channels * size * sum(max(len(step.sends), len(step.receives)) for step in steps)
+    moved = schedule.channels * size * sum(sum(map(len, step.sends.values())) for step in steps)
+    if messages > MOST_MESSAGES or moved > MOST_MOVED:
+        raise ValueError(
+            f"{schedule} sends about {messages} messages of {moved} chunks on {size} ranks: too many to simulate "
+            f"(at most {MOST_MESSAGES} and {MOST_MOVED})"
+        )
 
 
 @contextmanager
@@ -205,6 +245,7 @@ class _Found:
     legs: list[Leg]
     carried: Sequence[float]
     messages: int
+    alone: int
     fillings: int
     certified: int
     run: Run | None
@@ -217,14 +258,15 @@ def _event_by_event(
     programs = [steps for channel in range(schedule.channels) for steps in read(schedule, size, channel)]
     run = Run(programs, network, share, costs, faults, record)
     seconds, flows = run.run(), run.flows
-    return _Found(seconds, "events", _path(run), flows.carried, run.messages, flows.fillings, flows.certified, run)
+    counts = run.messages, flows.alone, flows.fillings, flows.certified
+    return _Found(seconds, "events", _path(run), flows.carried, *counts, run)
 
 
 def _lockstep(schedule: Schedule, network: Network, share: float, costs: Costs) -> _Found | None:
     """Each kind of step once, for all ranks; None where not all end at the same time."""
     size, row = len(network.devices), schedule.row(len(network.devices))
     kinds = Counter(read_first(schedule, size))
-    seconds, messages, fillings, certified = 0.0, 0, 0, 0
+    seconds, messages, alone, fillings, certified = 0.0, 0, 0, 0, 0
     legs: list[Leg] = []
     carried = [0.0] * len(network.names)
     for step, times in kinds.items():
@@ -240,11 +282,12 @@ def _lockstep(schedule: Schedule, network: Network, share: float, costs: Costs) 
         (leg,) = _path(run, times)
         legs.append(leg)
         messages += times * run.messages
+        alone += times * run.flows.alone
         fillings += run.flows.fillings
         certified += run.flows.certified
         for link, nbytes in enumerate(run.flows.carried):
             carried[link] += times * nbytes
-    return _Found(seconds, "lockstep", legs, carried, messages, fillings, certified, None)
+    return _Found(seconds, "lockstep", legs, carried, messages, alone, fillings, certified, None)
 
 
 def _of_rank(step: Step, rank: int, size: int, row: int) -> Step:

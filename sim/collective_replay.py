@@ -35,10 +35,11 @@ def replay(outcome: Outcome, facts: dict[str, float | str]) -> Replay:
         )
     flows = _flows(run)
     schedule, size = outcome.schedule, run.size
-    title = (
-        f"{schedule.collective} · {schedule} · {show_bytes(outcome.nbytes)} on {size} ranks: "
-        f"{show_time(outcome.time_s)}, {outcome.busbw:.4g} GB/s bus bandwidth"
-    )
+    data = f" · {show_bytes(outcome.nbytes)}" if outcome.nbytes else ""
+    speed = f", {outcome.busbw:.4g} GB/s bus bandwidth" if outcome.busbw else ""
+    wrong = f" ({outcome.faults.in_words()})" if outcome.faults else ""
+    ranks = f"{size} rank{'s' if size != 1 else ''}"
+    title = f"{schedule.collective} · {schedule}{data} on {ranks}: {show_time(outcome.time_s)}{speed}{wrong}"
     chunks = chunks_of(schedule, size)
     starts = [[0] * chunks * schedule.channels for _ in range(size)]
     contract = contract_of(schedule.collective)
@@ -50,6 +51,7 @@ def replay(outcome: Outcome, facts: dict[str, float | str]) -> Replay:
                     starts[rank][channel * chunks + index] = who.bit_count()
     cargo = list(zip(flows, _cargo(outcome, flows), strict=True))
     base = outcome.costs.base
+    peers = schedule.collective == "all_to_all"  # all blocks of a sender have its number: the peer tells more
     names = [
         f"rank {rank}" + (f" ({name})" if name != f"gpu{rank}" else "") for rank, name in enumerate(run.network.devices)
     ]
@@ -57,7 +59,10 @@ def replay(outcome: Outcome, facts: dict[str, float | str]) -> Replay:
         title,
         facts,
         names,
-        [span.moved(base) for span in (*_messages(run, cargo, chunks), *_additions(run))],
+        [
+            *_launches(run, base),
+            *(span.moved(base) for span in (*_messages(run, cargo, chunks, peers), *_additions(run))),
+        ],
         chunks * schedule.channels,
         starts,
         list(_moved(cargo, chunks, space, base)),
@@ -81,7 +86,11 @@ def _cargo(outcome: Outcome, flows: Iterable[Message]) -> Iterable[list[Move]]:
         yield [queue.popleft() for _ in range(flow.chunks)]
 
 
-def _messages(run: Run, cargo: Iterable[tuple[Message, list[Move]]], chunks: int) -> Iterable[Span]:
+def _launches(run: Run, base: float) -> Iterable[Span]:
+    return [Span(rank, "launch", "launch", 0.0, base) for rank in range(run.size)] if base else []
+
+
+def _messages(run: Run, cargo: Iterable[tuple[Message, list[Move]]], chunks: int, peers: bool) -> Iterable[Span]:
     counts: Counter[tuple[int, int, int]] = Counter()
     for flow, moved in cargo:
         counts[flow.channel, flow.source, flow.to] += 1
@@ -93,6 +102,8 @@ def _messages(run: Run, cargo: Iterable[tuple[Message, list[Move]]], chunks: int
         cargo_name = f"{numbers[0]}-{numbers[-1]}" if whole and len(numbers) > 1 else ",".join(map(str, numbers[:4]))
         for rank, verb in ((flow.source, "send"), (flow.to, "recv")):
             name = f"{verb} {cargo_name}{',…' if not whole and len(numbers) > 4 else ''}"
+            if peers:
+                name = f"send to {flow.to}" if verb == "send" else f"recv from {flow.source}"
             yield Span(rank, f"{verb} {flow.channel}", name, flow.since, flow.ends, nbytes, link, message)
 
 

@@ -40,7 +40,13 @@ class Engine:
         self._late: list[Callable[[], None]] = []
 
     def call(self, delay: float, function: Resume, value: Any = None) -> None:
-        """Call ``function(value)`` in ``delay`` seconds; what it returns is None, or what a process could yield."""
+        """Call ``function(value)`` in ``delay`` seconds; what it returns is None, or what a process could yield.
+
+        Raises:
+            ValueError: a negative delay.
+        """
+        if delay < 0:
+            raise ValueError(f"delay={delay}: time does not run backwards")
         heappush(self._queue, (self.now + delay, self._number(), function, value))
 
     def call_late(self, function: Callable[[], None]) -> None:

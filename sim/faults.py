@@ -28,6 +28,15 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self.slow or self.lost or self.straggler or self.jitter)
 
+    def in_words(self) -> str:
+        """``link a->b at 0.5, lost c-d, rank 3 2 times slower, jitter 0.1 (seed 0)``; nothing if there are none."""
+        words = [f"link {name} at {share:g}" for name, share in self.slow.items()]
+        words += [f"lost {name}" for name in self.lost]
+        words += [f"rank {rank} {factor:g} times slower" for rank, factor in self.straggler.items()]
+        if self.jitter:
+            words.append(f"jitter {self.jitter:g} (seed {self.seed})")
+        return ", ".join(words)
+
     def on(self, network: Network) -> Network:
         """The network with these faults.
 

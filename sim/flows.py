@@ -34,14 +34,15 @@ class Flows:
     Args:
         done: called with every flow that ends, at that time.
 
-    ``carried`` are the bytes that each link has carried; ``fillings`` and ``certified`` count how often rates were
+    ``carried`` are the bytes that each link has carried; ``alone`` counts flows that began alone on their links (the
+    narrowest is saturated: nothing to certify); ``fillings`` and ``certified`` count how often rates were
     computed, and how often a new set of routes was certified (the rates of one that came before are remembered).
     """
 
     def __init__(self, engine: Engine, capacity: Sequence[float], done: Callable[[Flow], None]) -> None:
         self.engine, self.capacity, self.done = engine, capacity, done
         self.carried = [0.0] * len(capacity)
-        self.fillings = self.certified = 0
+        self.alone = self.fillings = self.certified = 0
         self.changes: list[tuple[float, Flow, float]] | None = None  # (time, flow, its new rate), if it is made a list
         self._on: list[dict[Flow, None]] = [{} for _ in capacity]  # dicts, as sets have no order to rely on
         self._starting: dict[float, list[Flow]] = {}
@@ -111,6 +112,7 @@ class Flows:
                 width = self._width.get(flow.route)
                 if width is None:
                     width = self._width[flow.route] = min([self.capacity[link] for link in flow.route])
+                self.alone += 1
                 flow.rate = width
                 if self.changes is not None:
                     self.changes.append((now, flow, width))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 
 
@@ -40,3 +41,16 @@ def find_gpu(text: str) -> Gpu | None:
     """The GPU that a name as drivers print it means (``NVIDIA A100-SXM4-80GB``), or None."""
     words = text.lower().replace("-", " ").split()
     return next((GPUS[word] for word in words if word in GPUS), None)
+
+
+def gpu_of(text: str) -> Gpu:
+    """The same, where there must be one.
+
+    Raises:
+        ValueError: none of that name; the nearest are listed.
+    """
+    gpu = find_gpu(text)
+    if gpu is None:
+        near = difflib.get_close_matches(text.lower(), GPUS, n=3) or list(GPUS)
+        raise ValueError(f"gpu {text!r} is unknown: use {', '.join(near)}")
+    return gpu

@@ -16,6 +16,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from . import nodes as node_kinds
@@ -27,6 +28,7 @@ from .units import parse_bandwidth, parse_time
 if TYPE_CHECKING:
     import networkx as nx
 
+MOST_DEVICES, MOST_FULL = 1 << 17, 1 << 11  # a full graph has a link a pair
 Latency = tuple[float, float]  # seconds between two devices: inside a node, and between nodes
 
 
@@ -102,11 +104,11 @@ class Machine:
         devices = KINDS[self.kind](graph, nodes, ranks, **parameters)
         ranks = sum(map(len, devices)) if ranks is None else ranks
         if ranks > sum(map(len, devices)):
-            raise ValueError(
-                f"ranks={ranks} are more than the {sum(map(len, devices))} devices of {self.name}: give more --nodes"
-            )
-        share = -(-ranks // len(devices))
-        chosen = [device for node in devices for device in node[:share]][:ranks]
+            hint = MORE.get(self.kind, "give more --nodes")
+            raise ValueError(f"ranks={ranks} are more than the {sum(map(len, devices))} devices of {self.name}: {hint}")
+        each, more = divmod(ranks, len(devices))
+        shares = [each + (number < more) for number in range(len(devices))]
+        chosen = [device for node, share in zip(devices, shares, strict=True) for device in node[:share]]
         if order is not None:
             if sorted(order) != list(range(ranks)):
                 raise ValueError(f"order={order} is not a permutation of ranks 0 to {ranks - 1}")
@@ -130,6 +132,7 @@ def _one_each(build: Callable[..., None]) -> Kind:
         latency: Latency = (1e-6, 1e-6),
     ) -> Devices:
         count = devices or max(nodes or 0, ranks or 0) or 8
+        _check_count(count, MOST_FULL if build is topology.full else MOST_DEVICES)
         build(graph, count, bandwidth, latency[0])
         return [[f"gpu{i}"] for i in range(count)]
 
@@ -144,6 +147,8 @@ def _torus(
     bandwidth: float = 50e9,
     latency: Latency = (1e-6, 1e-6),
 ) -> Devices:
+    _no_nodes("a torus", nodes, "its shape says how many devices it has")
+    _check_count(prod(shape))
     topology.torus(graph, shape, bandwidth, latency[0])
     return [[node] for node in graph]
 
@@ -172,7 +177,8 @@ def _cluster(
 ) -> Devices:
     """Machines with ``local`` GPUs each, joined by a fabric."""
     hosts = k**3 // 4 if k else 0
-    count = nodes or (hosts and hosts // local) or -(-(ranks or 1) // local)
+    count = nodes or (hosts and hosts // local) or -(-(ranks or (8 if local == 1 else 1)) // local)
+    _check_count(count * local)
     inside, outside = latency
     devices, ports = [], []
     for number in range(count):
@@ -234,7 +240,9 @@ def _shared_cores(
     cores: int = 2,
     latency: Latency = (22e-6, 22e-6),
 ) -> Devices:
+    _no_nodes("this host", nodes, "local says how many ranks it has")
     local = local or ranks or 4
+    _check_count(local)
     return [node_kinds.shared_cores(graph, "", local, bandwidth, cores, latency[0])]
 
 
@@ -246,6 +254,7 @@ def _graph(
     links: tuple[tuple[str, str, float, float], ...] = (),
 ) -> Devices:
     """As a file lists it."""
+    _no_nodes("this graph", nodes, "its file lists every device")
     graph.add_nodes_from(devices, kind="device")
     for a, b, bandwidth, latency in links:
         for name in (a, b):
@@ -255,6 +264,25 @@ def _graph(
     return [[name] for name in devices]
 
 
+def _no_nodes(what: str, nodes: int | None, instead: str) -> None:
+    if nodes not in (None, 1):
+        raise ValueError(f"nodes={nodes}: {what} is one; {instead}")
+
+
+def _check_count(devices: int, most: int = MOST_DEVICES) -> None:
+    if devices > most:
+        raise ValueError(f"{devices} devices are too many to simulate: take at most {most}")
+
+
+MORE = {  # how to have more devices
+    "torus": "give a larger shape=…",
+    "loopback": "give a larger local=…",
+    "graph": "list more in the file",
+    "line": "give a larger devices=…",
+    "ring": "give a larger devices=…",
+    "full": "give a larger devices=…",
+    "switch": "give a larger devices=…",
+}
 KINDS: dict[str, Kind] = {
     "line": _one_each(topology.line),
     "ring": _one_each(topology.ring),
@@ -288,7 +316,10 @@ def parse_parameter(kind: str, name: str, text: Any) -> Any:
         return parse_time(inside, name), parse_time(outside or inside, name)
     if name == "shape":
         lengths = text.lower().split("x")
-        if not all(length.isdigit() and int(length) for length in lengths) or not 1 <= len(lengths) <= 3:
+        if (
+            not all(length.isascii() and length.isdigit() and int(length) for length in lengths)
+            or not 1 <= len(lengths) <= 3
+        ):
             raise ValueError(f"shape={text!r}: write lengths from 1 on like 4x4 or 4x4x4")
         return tuple(map(int, lengths))
     choices = {"routing": ROUTINGS, "node": NODES, "fabric": FABRICS}
@@ -301,7 +332,7 @@ def parse_parameter(kind: str, name: str, text: Any) -> Any:
     except ValueError:
         number = -1
     if not number >= (0 if name in ("nics", "spines", "k", "leaf", "devices") else 1) or number > 1 << 20:
-        raise ValueError(f"{name}={text!r}: give a number from 1 on")
+        raise ValueError(f"{name}={text!r}: give a number from 1 on (and at most {1 << 20})")
     return number
 
 
@@ -318,7 +349,7 @@ def _structure(name: str, said: Any) -> Any:
                 (str(level), tuple(tuple(map(int, group)) for group in groups), parse_bandwidth(str(width)))
                 for level, groups, width in said
             )
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, OverflowError, TypeError, ValueError):
         pass
     raise ValueError(f'{name}={said!r}: write links as {{"0-1": 2}}, levels as [["pix", [[0, 1]], 24]]')
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,10 @@ def read_machine(path: Path, gpu: str = "") -> Machine:
 
         from .matrix import machine_of
 
-        return machine_of(read_topo(text), path.stem, gpu)[0]
+        try:
+            return machine_of(read_topo(text), path.stem, gpu)[0]
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
     try:
         said = json.loads(text)
     except json.JSONDecodeError as error:
@@ -35,7 +39,16 @@ def read_machine(path: Path, gpu: str = "") -> Machine:
     try:
         return from_dict(said)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{path}{_line(text, str(error))}: {error}") from None
+
+
+def _line(text: str, message: str) -> str:
+    """Where the first key or value stands that a message names."""
+    for word in re.findall(r"[\w.-]+", message):
+        for number, line in enumerate(text.splitlines(), 1):
+            if f'"{word}"' in line:
+                return f", line {number}"
+    return ""
 
 
 def from_dict(said: Mapping[str, Any]) -> Machine:
@@ -44,7 +57,7 @@ def from_dict(said: Mapping[str, Any]) -> Machine:
     for key in said:
         if key not in known:
             near = difflib.get_close_matches(key, known, n=3) or known
-            raise ValueError(f"key {key!r} is unknown: use {', '.join(near)}")
+            raise ValueError(f"{key!r} is no key of a machine: use {', '.join(near)} (parameters have an object)")
     kind = str(said.get("kind", "cluster"))
     if kind == "graph":
         machine = Machine(str(said.get("name", "graph")), "graph", _listed(said))

@@ -10,7 +10,7 @@ from itertools import combinations
 
 from collectives.topo_matrix import TopoMatrix
 
-from .gpu import GPUS, find_gpu
+from .gpu import GPUS, gpu_of
 from .machine import Machine
 
 LEVELS = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -24,9 +24,7 @@ def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, l
     Raises:
         ValueError: a GPU that is not known (the known ones are listed).
     """
-    known = find_gpu(gpu)
-    if gpu and known is None:
-        raise ValueError(f"gpu {gpu!r} is unknown: use one of {', '.join(GPUS)}")
+    known = gpu_of(gpu) if gpu else None
     notes: list[str] = []
     count = len(matrix.gpus)
     links = {
@@ -53,19 +51,19 @@ def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, l
         else:
             parameters |= {"node": "linked", "links": links, "nvlink": speed}
     pcie = known.pcie if known else UNKNOWN_PCIE
-    if known is None and count > 1 and len(links) < count * (count - 1) // 2:
-        notes.append(f"{pcie / 1e9:.3g} GB/s a PCIe slot is assumed (4.0 x16; 3.0: 11, 5.0: 48); --gpu says it")
     levels = _levels(matrix, pcie)
+    if known is None and levels:
+        notes.append(f"{pcie / 1e9:.3g} GB/s a PCIe slot is assumed (4.0 x16; 3.0: 11, 5.0: 48); --gpu says it")
     if levels:
         parameters["levels"] = levels
-    near = _near_nics(matrix)
-    if near:
-        parameters["nics"] = min(len(near), count)
-        some = ", ".join(near[:8]) + (", …" if near[8:] else "")
-        notes.append(
-            f"of {len(matrix.nics)} NICs {len(near)} sit next to a GPU ({some}); "
-            "their speed is not in the matrix: nic=… says it"
-        )
+    near = [nic for nic in matrix.nics if any(matrix.cells.get((gpu, nic)) in ("PIX", "PXB") for gpu in matrix.gpus)]
+    if matrix.nics:
+        parameters["nics"] = min(len(near or matrix.nics), count)
+        if near:
+            where = f"next to a GPU, below the same PCIe switch: {', '.join(near[:8])}{', …' if near[8:] else ''}"
+        else:
+            where = "none is below a PCIe switch with a GPU, so all are taken"
+        notes.append(f"NICs: {where}; their speed is not in the matrix: nic=… says it")
     notes += _unknown(matrix)
     machine = Machine(name, "cluster", parameters, gpu=known.name if known else "", source="nvidia-smi topo -m")
     return machine, notes
@@ -100,12 +98,6 @@ def _nearness(matrix: TopoMatrix, a: int, b: int) -> int:
     return LEVELS.index(
         "NODE" if home and home == (matrix.numa.get(other) or matrix.cpu_affinity.get(other)) else "SYS"
     )
-
-
-def _near_nics(matrix: TopoMatrix) -> list[str]:
-    """NICs below one PCIe switch with a GPU; if none is, all."""
-    near = [nic for nic in matrix.nics if any(matrix.cells.get((gpu, nic)) in ("PIX", "PXB") for gpu in matrix.gpus)]
-    return near or list(matrix.nics)
 
 
 def _unknown(matrix: TopoMatrix) -> list[str]:

@@ -11,6 +11,7 @@ import difflib
 from dataclasses import replace
 from pathlib import Path
 
+from .gpu import GPUS, gpu_of
 from .machine import Costs, Machine, changed
 from .nodes import CUBE_MESH
 from .protocols import AMPERE, BLACKWELL, EFA, HOPPER, INFINIBAND, PCIE, VOLTA, Generation, protocols
@@ -29,7 +30,14 @@ def _switched(
     nics: int = 0,
     away: float = INFINIBAND,
 ) -> Machine:
-    parameters = {"node": "nvswitch", "local": local, "nvlink": nvlink, "nic": nic, "latency": (3.4e-6, 14e-6)}
+    parameters = {
+        "node": "nvswitch",
+        "local": local,
+        "nvlink": nvlink,
+        "pcie": GPUS[gpu].pcie,
+        "nic": nic,
+        "latency": (3.4e-6, 14e-6),
+    }
     chosen = protocols(generation, away)
     return Machine(name, "cluster", {**parameters, **({"nics": nics} if nics else {})}, NCCL, gpu, source, chosen)
 
@@ -175,11 +183,13 @@ def find_machine(text: str, gpu: str = "") -> Machine:
     """
     name, *settings = text.split(",")
     if name in PRESETS:
-        machine = PRESETS[name]
+        machine = with_gpu(PRESETS[name], gpu) if gpu else PRESETS[name]
     elif Path(name).is_file():
         from .machine_file import read_machine
 
         machine = read_machine(Path(name), gpu)
+        if gpu:  # its links are what the file says
+            machine = replace(machine, gpu=gpu_of(gpu).name)
     else:
         near = difflib.get_close_matches(name, PRESETS, n=3, cutoff=0.5) or list(PRESETS)
         raise ValueError(f"machine {name!r} is unknown: use {', '.join(near)}, or the name of a file")
@@ -189,5 +199,26 @@ def find_machine(text: str, gpu: str = "") -> Machine:
         if not equals or not value:
             raise ValueError(f"machine {text!r}: {setting!r} should be key=value")
         values[key] = value
-    machine = changed(machine, values)
-    return replace(machine, name=text, gpu=gpu or machine.gpu)
+    return replace(changed(machine, values), name=text)
+
+
+def with_gpu(machine: Machine, name: str) -> Machine:
+    """The machine with other GPUs: NVLink and PCIe as fast as theirs.
+
+    Raises:
+        ValueError: an unknown GPU, one without NVLink where the machine needs it, or a machine without GPUs.
+    """
+    gpu = gpu_of(name)
+    if gpu.name == machine.gpu:
+        return machine
+    parameters = dict(machine.parameters)
+    node = parameters.get("node", "nvswitch")
+    if machine.kind == "loopback":
+        raise ValueError(f"gpu={name}: {machine.name} has no GPUs; leave it out")
+    if machine.kind == "cluster" and parameters.get("local", 8) > 1:
+        if node in ("nvswitch", "linked"):
+            if not gpu.nvlinks:
+                raise ValueError(f"gpu={name}: it has no NVLink, but {machine.name} needs it; take pcie-8")
+            parameters["nvlink"] = gpu.nvlink * gpu.share * (gpu.nvlinks if node == "nvswitch" else 1)
+        parameters["pcie"] = gpu.pcie
+    return replace(machine, parameters=parameters, gpu=gpu.name, protocols=())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_BANDWIDTHS = {"gb": 1e9, "mb": 1e6, "gbit": 1e9 / 8, "mbit": 1e6 / 8, "kbit": 1e3 / 8}
 _BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+LARGEST_SIZE, LONGEST, SLOWEST, FASTEST = 1 << 60, 1e9, 1.0, 1e18  # bytes, seconds, bytes a second
 _NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
 
 
@@ -17,9 +18,10 @@ def parse_size(text: str, name: str = "size") -> int:
         ValueError: anything else.
     """
     match = re.fullmatch(_NUMBER + r"\s*([KMGT]?)(?:I?B)?", text.strip().upper())
-    if not match:
-        raise ValueError(f"{name} {text!r}: write bytes like 4096, 64K, 1M or 1G (binary)")
-    return round(float(match[1]) * _BINARY[match[2]])
+    size = float(match[1]) * _BINARY[match[2]] if match else -1.0
+    if not 0 <= size <= LARGEST_SIZE:
+        raise ValueError(f"{name} {text!r}: write bytes like 4096, 64K, 1M or 1G (binary), at most 2**60")
+    return round(size)
 
 
 def parse_time(text: str, name: str = "time") -> float:
@@ -29,9 +31,10 @@ def parse_time(text: str, name: str = "time") -> float:
         ValueError: anything else, or a negative time.
     """
     match = re.fullmatch(_NUMBER + r"\s*(s|ms|us|µs|ns)?", text.strip())
-    if not match:
-        raise ValueError(f"{name} {text!r}: write a time like 1us, 2.5ms or 0.1s, from 0 on")
-    return float(match[1]) * _TIMES[match[2] or "s"]
+    seconds = float(match[1]) * _TIMES[match[2] or "s"] if match else -1.0
+    if not 0 <= seconds <= LONGEST:
+        raise ValueError(f"{name} {text!r}: write a time like 1us, 2.5ms or 0.1s, from 0 on and at most 1e9s")
+    return seconds
 
 
 def parse_bandwidth(text: str, name: str = "bandwidth") -> float:
@@ -41,12 +44,11 @@ def parse_bandwidth(text: str, name: str = "bandwidth") -> float:
         ValueError: anything else, or a bandwidth that is not above 0.
     """
     match = re.fullmatch(_NUMBER + r"\s*(?:(gb/s|gb|mb/s|mb)|([gmk]bit)(?:/s)?)?", text.strip().lower())
-    value = float(match[1]) if match else 0.0
-    if not match or not value > 0 or math.isinf(value):
-        raise ValueError(f"{name} {text!r}: write GB/s above 0, like 50, 50GB/s or 400gbit")
-    if match[3]:
-        return value * {"g": 1e9, "m": 1e6, "k": 1e3}[match[3][0]] / 8
-    return value * (1e6 if (match[2] or "g").startswith("m") else 1e9)
+    unit = ((match[2] or match[3] or "gb") if match else "gb").replace("/s", "")
+    value = float(match[1]) * _BANDWIDTHS[unit] if match else 0.0
+    if not SLOWEST <= value <= FASTEST:
+        raise ValueError(f"{name} {text!r}: write GB/s above 0 (and at most 1e9), like 50, 50GB/s or 400gbit")
+    return value
 
 
 def show_time(seconds: float) -> str:

@@ -165,7 +165,7 @@ def machine_for(row: Published) -> Machine | None:
     if not gpu:
         return None
     if "pcie" in words:
-        return find_machine(f"pcie-4,local={row.ranks // row.nodes}", gpu)
+        return replace(find_machine(f"pcie-4,local={row.ranks // row.nodes}"), gpu=gpu)
     machine = PRESETS[ON_EFA.get(gpu, BY_GPU[gpu]) if re.search(r"\befa", words) else BY_GPU[gpu]]
     if gpu == "v100" and row.ranks // row.nodes > 8:
         machine = PRESETS["dgx-2"]

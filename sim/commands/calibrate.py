@@ -12,6 +12,7 @@ from ..units import show_bytes
 
 if TYPE_CHECKING:
     from ..calibration import Calibration
+    from ..machine import Machine
 
 HELP = "fit a machine's constants to logs of nccl-tests or of this project's benchmark"
 EXAMPLES = """examples:
@@ -44,8 +45,7 @@ def main(args: argparse.Namespace) -> int:
 
     from ..calibration import disagreements
     from ..machine_file import to_dict
-    from ..presets import find_machine
-    from .collective import write_json
+    from .output import write_json
 
     try:
         for option in ("out", "json"):
@@ -55,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
             if getattr(args, option) is not None and getattr(args, option) < 1:
                 raise ValueError(f"--{option} {getattr(args, option)}: give at least 1")
         found = calibrated(args)
-        topology = find_machine(args.topology, args.gpu or found.machine.gpu) if args.topology else None
+        topology = _topology(args.topology, args.gpu or found.machine.gpu) if args.topology else None
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -143,3 +143,10 @@ def report(found: Calibration, warnings: list[str], every: bool) -> str:
         if texts:
             lines += ["", f"  {title}", *(f"    {text}" for text in dict.fromkeys(texts))]
     return "\n".join(lines)
+
+
+def _topology(name: str, gpu: str) -> Machine:
+    """The machine to compare with; only of a matrix the log says which GPUs they are."""
+    from ..presets import PRESETS, find_machine
+
+    return find_machine(name, "" if name.partition(",")[0] in PRESETS else gpu)

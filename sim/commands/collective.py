@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collectives.schedule import Schedule
@@ -38,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from ..draw import pictures
 
     parser.add_argument("--collective", "--op", default="all_reduce", metavar="NAME", help="default all_reduce")
-    parser.add_argument(
-        "--algorithm", default="ring", metavar="NAME", help="NAME[:option=value,…], FILE.py:name (ring)"
-    )
+    parser.add_argument("--algorithm", metavar="NAME", help="NAME[:option=value,…], FILE.py:name (ring)")
     parser.add_argument("--ranks", type=int, metavar="N", help="of all nodes together (default: every GPU)")
     parser.add_argument("--nodes", type=int, metavar="N", help="default 1, or as many as --ranks need")
     parser.add_argument(
@@ -95,6 +92,8 @@ def main(args: argparse.Namespace) -> int:
     from collectives.registry import find
 
     from ..draw import pictures
+    from .outcome import as_dict, facts, report
+    from .output import write_json
 
     try:
         if args.json and args.json != "-":
@@ -110,11 +109,15 @@ def main(args: argparse.Namespace) -> int:
         machine, faults = machine_of(args), faults_of(args)
         order = _order(args.order)
         network = faults.on(machine.network(args.nodes, args.ranks, order, args.seed))
-        if args.compare or args.sweep:
+        if args.compare is not None or args.sweep:
             from .comparison import compare, sweep
+
+            if drawn:
+                raise ValueError("pictures show one algorithm: leave out --compare and --sweep")
 
             return (sweep if args.sweep else compare)(args, machine, network, faults)
         nbytes = _size(args.size)
+        args.algorithm = args.algorithm or default_algorithm(args.collective)
         if args.algorithm == "nccl" or args.algorithm.startswith("nccl:"):
             from . import nccl
 
@@ -151,11 +154,22 @@ def run(
     """Prove (up to the size to which schedules are proved before they run) and simulate."""
     from collectives.proof import PROVED_UP_TO, prove
 
-    from ..collective import simulate
+    from ..collective import check_messages, simulate
 
+    check_messages(schedule, len(network.devices))
     if len(network.devices) <= PROVED_UP_TO:
         prove(schedule, len(network.devices))
     return simulate(schedule, network, nbytes, machine.costs, faults, events)
+
+
+def default_algorithm(collective: str) -> str:
+    """The ring, or the first algorithm of a collective that has none."""
+    from collectives.contract import contract_of
+    from collectives.registry import algorithms
+
+    contract_of(collective)
+    names = [schedule.name for schedule in algorithms(collective)]
+    return "ring" if "ring" in names else names[0]
 
 
 def faults_of(args: argparse.Namespace) -> Faults:
@@ -177,112 +191,10 @@ def faults_of(args: argparse.Namespace) -> Faults:
 
     stragglers = {}
     for name, factor in pairs("--straggler", args.straggler):
-        if not name.isdigit():
+        if not (name.isascii() and name.isdigit()):
             raise ValueError(f"--straggler {name!r}: write RANK=FACTOR, like 3=2")
         stragglers[int(name)] = factor
     return Faults(dict(pairs("--slow-link", args.slow_link)), tuple(args.lost_link), stragglers, args.jitter, args.seed)
-
-
-def facts(outcome: Outcome, machine: Machine) -> dict[str, float | str]:
-    """The numbers of an outcome that stand for themselves."""
-    busiest = outcome.links()[:1]
-    return {
-        "collective": outcome.schedule.collective,
-        "algorithm": str(outcome.schedule),
-        "machine": machine.name,
-        "ranks": len(outcome.network.devices),
-        "size": outcome.nbytes,
-        "time_s": outcome.time_s,
-        "lower_bound_s": outcome.lower_bound_s,
-        "algbw": outcome.algbw,
-        "busbw": outcome.busbw,
-        "bottleneck": busiest[0][0] if busiest else "",
-        "bottleneck_utilisation": busiest[0][2] if busiest else 0.0,
-        "messages": outcome.messages,
-    }
-
-
-def as_dict(outcome: Outcome, machine: Machine) -> dict[str, Any]:
-    """Everything, in seconds, bytes and GB/s."""
-    devices, capacity = outcome.network.devices, dict(zip(outcome.network.names, outcome.network.capacity, strict=True))
-    return {
-        **facts(outcome, machine),
-        "breakdown_s": outcome.breakdown(),
-        "phases": [{"phase": name, "seconds": seconds} for name, seconds in outcome.phases()],
-        "links": [
-            {"name": name, "bytes": nbytes, "bandwidth": capacity[name] / 1e9, "utilisation": share}
-            for name, nbytes, share in outcome.links()
-        ],
-        "critical_path": [
-            {
-                "from": devices[leg.source],
-                "to": devices[leg.to],
-                "channel": leg.channel,
-                "link": leg.link,
-                "times": leg.times,
-                "seconds": leg.seconds,
-                "latency": leg.latency * leg.times,
-                "transfer": leg.transfer * leg.times,
-                "sharing": leg.sharing * leg.times,
-                "reduction": leg.reduction * leg.times,
-            }
-            for leg in outcome.critical_path
-        ],
-        "path": outcome.path,
-        "certificate": {"fillings": outcome.fillings, "certified": outcome.certified, "holds": True},
-        "simulated_s": outcome.simulated_s,
-    }
-
-
-def write_json(target: str | None, content: dict[str, Any]) -> None:
-    from collectives.atomic import write_text
-
-    if target:
-        text = json.dumps(content, indent=1) + "\n"
-        if target == "-":
-            sys.stdout.write(text)
-        else:
-            write_text(target, text)
-
-
-def report(outcome: Outcome, machine: Machine) -> str:
-    """The numbers, for people."""
-    from ..units import show_bytes, show_time
-
-    schedule, ranks = outcome.schedule, len(outcome.network.devices)
-    bound = outcome.lower_bound_s
-    lines = [
-        f"{schedule.collective} · {schedule} · {show_bytes(outcome.nbytes)} on {ranks} ranks of {machine.name}",
-        "",
-        f"  time         {show_time(outcome.time_s)}"
-        + (f"   ({outcome.time_s / bound:.2f} × the lower bound of this machine, {show_time(bound)})" if bound else ""),
-        f"  bandwidth    {outcome.algbw:.4g} GB/s algbw, {outcome.busbw:.4g} GB/s busbw",
-    ]
-    parts = [("where it goes", outcome.breakdown().items()), ("phases", outcome.phases())]
-    for title, pairs in parts:
-        lines += ["", f"  {title}"]
-        shown = list(pairs)
-        for name, seconds in shown[:8]:
-            share = seconds / outcome.time_s if outcome.time_s else 0.0
-            lines.append(f"    {name:<22}{show_time(seconds):>10}  {share:>6.1%}  {'█' * round(30 * share)}")
-        if len(shown) > 8:
-            rest = sum(seconds for _, seconds in shown[8:])
-            lines.append(
-                f"    … {len(shown) - 8} more{show_time(rest):>{32 - len(f'    … {len(shown) - 8} more') + 4}}"
-            )
-    busy = outcome.links()
-    if busy:
-        lines += ["", f"  links         busiest of {len(busy)}; the bottleneck is {busy[0][0]}"]
-        width = max(len(name) for name, _, _ in busy[:5])
-        lines += [f"    {name:<{width}}  {show_bytes(nbytes):>10}  {share:>6.1%}" for name, nbytes, share in busy[:5]]
-    lines += ["", f"  simulated in {show_time(outcome.simulated_s)} ({outcome.messages} messages, {_how(outcome)})"]
-    return "\n".join(lines)
-
-
-def _how(outcome: Outcome) -> str:
-    if outcome.path == "lockstep":
-        return "all ranks alike, so each kind of step once"
-    return "event by event"
 
 
 def _size(text: str) -> int:
@@ -294,6 +206,6 @@ def _size(text: str) -> int:
 def _order(text: str | None) -> list[int] | None:
     if text is None:
         return None
-    if not all(part.strip().isdigit() for part in text.split(",")):
+    if not (text.isascii() and all(part.strip().isdigit() for part in text.split(","))):
         raise ValueError(f"--order {text!r}: write the device of each rank, like 0,2,1,3")
     return [int(part) for part in text.split(",")]

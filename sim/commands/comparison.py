@@ -19,7 +19,8 @@ from ..graph import node_of
 from ..reading import read_first
 from ..units import parse_size, show_bytes, show_time
 from . import nccl
-from .collective import LARGEST, run, write_json
+from .collective import LARGEST, run
+from .output import write_json
 
 if TYPE_CHECKING:
     from ..faults import Faults
@@ -43,12 +44,12 @@ def compare(args: argparse.Namespace, machine: Machine, network: Network, faults
             beside = nccl.estimate(args, machine, network, nbytes)
     if args.json != "-":
         print(f"{args.collective} of {show_bytes(nbytes)} on {len(network.devices)} ranks of {machine.name}\n")
-        print(f"{'algorithm':<26}{'time':>12}{'busbw':>12}{'× bound':>9}  bottleneck")
+        print(f"{'algorithm':<26}{'time':>12} {'busbw':>12}{'× bound':>9}  bottleneck")
         for outcome in outcomes:
             busiest = outcome.links()[:1]
             bound = f"{outcome.time_s / outcome.lower_bound_s:.2f}" if outcome.lower_bound_s else "-"
             print(
-                f"{outcome.schedule!s:<26}{show_time(outcome.time_s):>12}{f'{outcome.busbw:.4g} GB/s':>12}{bound:>9}  "
+                f"{outcome.schedule!s:<26}{show_time(outcome.time_s):>12} {f'{outcome.busbw:.4g} GB/s':>12}{bound:>9}  "
                 + (f"{busiest[0][0]} ({busiest[0][2]:.0%})" if busiest else "")
             )
         for name, why in left_out:

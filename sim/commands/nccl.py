@@ -24,7 +24,7 @@ def estimate(args: argparse.Namespace, machine: Machine, network: Network, nbyte
     if args.slow_link or args.lost_link or args.straggler or args.jitter or args.order:
         raise ValueError("--algorithm nccl is an estimate without faults or orders: leave them out")
     contract = contract_of(args.collective)
-    _, _, wanted = (args.algorithm if args.algorithm.startswith("nccl") else "nccl").partition("nccl")
+    wanted = (args.algorithm or "").removeprefix("nccl") if (args.algorithm or "").startswith("nccl") else ""
     nccl = Nccl(machine, args.nodes, args.ranks)
     best = nccl.best(args.collective, nbytes, wanted.lstrip(":"))
     ranks = len(network.devices)

@@ -35,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
     from ..draw import pictures, terminal
     from ..overlay import alike, compare, operations, overlay
     from ..units import show_time
-    from .collective import write_json
+    from .output import write_json
 
     try:
         if args.json and args.json != "-":

@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> int:
     from ..draw import pictures
     from ..pipeline import simulate
     from ..pipeline_replay import replay
-    from .collective import write_json
+    from .output import write_json
 
     try:
         if args.json and args.json != "-":
@@ -140,6 +140,8 @@ def as_dict(run: PipelineRun) -> dict[str, Any]:
 
 def report(run: PipelineRun) -> str:
     """A chart and the numbers, for people."""
+    from parallel.pipeline.schedule import counted
+
     from ..draw.terminal import gantt
     from ..pipeline_replay import replay
     from ..units import show_time
@@ -150,7 +152,7 @@ def report(run: PipelineRun) -> str:
         chart = f"# no chart: {error}"
     peaks = run.peak_activations
     if len(set(peaks)) == 1:
-        held = f"{peaks[0]:.4g} microbatches on each rank"
+        held = f"{counted(peaks[0], 'microbatch')} on each rank"
     else:
         held = ", ".join(f"{peak:.4g}" for peak in peaks[:8]) + (", …" if len(peaks) > 8 else "") + " microbatches"
     rows = [
@@ -163,6 +165,8 @@ def report(run: PipelineRun) -> str:
         ("activations", f"at most {held}, rank by rank" if len(set(peaks)) > 1 else f"at most {held}"),
         ("messages", f"{run.messages}"),
     ]
+    if run.times.sync:
+        rows.insert(2, ("sync wait", f"{show_time(run.sync_wait)} of all ranks together, before the optimizer"))
     if run.times.optimizer or run.times.sync:
         rows.insert(2, ("training step", f"{show_time(run.step_time)}, from one to the next"))
     return chart + "\n\n" + "\n".join(f"{name:<14}{text}" for name, text in rows)

@@ -10,10 +10,11 @@ from typing import Any
 
 from collectives.progress import Progress
 from parallel.pipeline import PipelineSchedule, find, schedules
+from parallel.pipeline.schedule import counted
 
 from ..pipeline import Times, simulate
 from ..units import show_time
-from .collective import write_json
+from .output import write_json
 from .pipeline import as_dict
 
 MOST_CHUNKS = 8
@@ -61,7 +62,8 @@ def _chunk_counts(schedule: PipelineSchedule, most: int | None) -> list[int]:
 
 def _table(rows: list[dict[str, Any]], budget: float, args: argparse.Namespace) -> str:
     lines = [
-        f"{args.stages} stages, {args.microbatches} microbatches; a rank can hold {budget:g} microbatches"
+        f"{counted(args.stages, 'stage')}, {counted(args.microbatches, 'microbatch')}; a rank can hold "
+        + counted(budget, "microbatch")
         + (" (as many as 1f1b needs)" if args.memory is None else ""),
         "",
         f"{'schedule':<16}{'chunks':>7}{'step':>12}{'makespan':>12}{'bubble':>9}{'holds':>9}{'messages':>10}  fits",

@@ -35,7 +35,7 @@ def main(args: argparse.Namespace) -> int:
     from ..machine_file import to_dict
     from ..matrix import machine_of
     from ..presets import find_machine
-    from .collective import write_json
+    from .output import write_json
 
     try:
         for option in ("out", "json"):

@@ -41,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
 
     from ..presets import find_machine
     from ..validation import compare, read_published
-    from .collective import write_json
+    from .output import write_json
 
     try:
         if args.json not in (None, "-"):

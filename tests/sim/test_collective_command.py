@@ -218,3 +218,53 @@ def test_help_is_quick_because_torch_and_numpy_stay_out() -> None:
     for argv in ([], ["collective", "--help"], ["collective", "--ranks", "4", "--size", "1M"], ["topology", "dgx-1v"]):
         done = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_what_a_collective_runs_by_default(capsys: pytest.CaptureFixture[str]) -> None:
+    for collective in ("barrier", "all_to_all", "reduce", "broadcast", "gather", "scatter"):
+        assert as_json(capsys, "collective", "--op", collective, "--ranks", "4", "--machine", "ring")["time_s"] > 0
+    assert as_json(capsys, "collective", "--machine", "fat-tree")["ranks"] == 8
+
+
+def test_a_barrier_has_no_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    found = as_json(capsys, "collective", "--op", "barrier", "--ranks", "4", "--machine", "ring")
+    assert (found["size"], found["busbw"], found["lower_bound_s"]) == (0, 0, 0)
+    assert "bandwidth" not in sim(capsys, "collective", "--op", "barrier", "--ranks", "4", "--machine", "ring")[1]
+
+
+def test_faults_and_idle_ways_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "collective --nodes 2 --machine dgx-a100 --slow-link node0.gpu0->rail0=0.5 --straggler 3=2 --lost-link rail7-node1.gpu7"
+    said = "link node0.gpu0->rail0 at 0.5, lost rail7-node1.gpu7, rank 3 2 times slower"
+    assert as_json(capsys, *words.split())["faults"] == said
+    out = sim(capsys, *words.split())[1]
+    assert said in out
+    assert "ways out of the nodes carry nothing" in out
+
+
+def test_the_gpu_is_a_part_of_the_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    h100 = as_json(capsys, *["collective", "--ranks", "8", "--size", "1G", "--machine", "dgx-h100"])["busbw"]
+    as_h100 = as_json(
+        capsys, *["collective", "--ranks", "8", "--size", "1G", "--machine", "dgx-a100", "--gpu", "h100"]
+    )["busbw"]
+    assert as_h100 == pytest.approx(h100, rel=1e-3)
+    for words, message in (
+        ("dgx-a100 --gpu a10x", "use a10"),
+        ("dgx-h100 --gpu t4", "no NVLink"),
+        ("laptop --gpu h100", "no GPUs"),
+    ):
+        status, _, err = sim(capsys, *f"collective --machine {words}".split())
+        assert status == 2
+        assert message in err
+
+
+@pytest.mark.parametrize("words", [
+    "--size 1e400", "--machine ring,latency=1e400us", "--machine ring,bandwidth=1e-320", "--machine ring,base=1e999",
+    "--machine ring,gamma=1e-320", "--machine torus,shape=1000x1000x1000", "--machine full,devices=5000",
+    "--machine ring --ranks 2000000", "--machine rails --nodes 100000", "--algorithm double_tree:chunks=1000000000",
+    "--machine switch --ranks 100000 --algorithm halving_doubling", "--machine torus --nodes 4", "--machine laptop --nodes 2",
+    "--machine fat-tree,k=512", "--order 0,1,²", "--machine torus,shape=²x2", "--compare all --html x.html",
+])  # fmt: skip
+def test_what_is_too_much_or_no_number_is_refused_at_once(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = sim(capsys, "collective", *words.split())
+    assert (status, out) == (2, "")
+    assert len(err.strip().splitlines()) == 1

@@ -122,3 +122,8 @@ def test_all_of_happens_with_the_last_one_and_at_once_when_there_is_none_left() 
 def test_a_resource_without_places_is_refused() -> None:
     with pytest.raises(ValueError, match="capacity=0"):
         Resource(Engine(), 0)
+
+
+def test_time_does_not_run_backwards() -> None:
+    with pytest.raises(ValueError, match="backwards"):
+        Engine().call(-1.0, print)

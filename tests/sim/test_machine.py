@@ -116,8 +116,15 @@ def test_random_routes_spread_and_repeat() -> None:
 
 
 def test_ranks_are_spread_over_nodes() -> None:
-    devices = find_machine("dgx-a100").network(nodes=4, ranks=8).devices
-    assert devices == [f"node{node}.gpu{gpu}" for node in range(4) for gpu in range(2)]
+    for ranks, shares in ((8, [2, 2, 2, 2]), (9, [3, 2, 2, 2]), (5, [2, 1, 1, 1]), (10, [3, 3, 2, 2])):
+        devices = find_machine("dgx-a100").network(nodes=4, ranks=ranks).devices
+        assert devices == [f"node{node}.gpu{gpu}" for node, share in enumerate(shares) for gpu in range(share)]
+
+
+def test_shared_nics_are_reached_over_the_pcie_of_the_gpu() -> None:
+    found = find_machine("dgx-h100,nics=4,nic=25").network(nodes=2)
+    assert found.graph["node0.gpu0"]["node0.nic0"]["bandwidth"] == 48e9
+    assert found.graph["node0.nic0"]["rail0"]["bandwidth"] == 25e9
 
 
 @pytest.mark.parametrize("machine", list(PRESETS))
@@ -149,7 +156,7 @@ def test_a_graph_in_a_file(tmp_path: Path) -> None:
     [
         ('{"kind": "clster"}', "use cluster"),
         ('{"kind": "ring",\n "parameters": {', "line 2"),
-        ('{"kid": 1}', "'kid' is unknown"),
+        ('{"kid": 1}', "'kid' is no key"),
         ('{"kind": "graph", "devices": ["a", "a"]}', "once"),
         ('{"kind": "graph", "devices": ["a"], "links": [["a"]]}', "links[0]"),
         ('{"parameters": 3}', "should be an object"),
@@ -231,3 +238,10 @@ def test_pairs_that_a_matrix_hides_are_said() -> None:
     machine, notes = machine_of(read_topo(cut), "cut")
     assert any("1 pairs of GPUs are not in the matrix" in note for note in notes)
     assert machine.network().route(1, 2)
+
+
+def test_a_wrong_value_in_a_file_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text('{"kind": "cluster",\n "parameters": {\n  "local": 4,\n  "nic": "fast"}}')
+    with pytest.raises(ValueError, match=r"m\.json, line 4: nic 'fast'"):
+        find_machine(str(path))
