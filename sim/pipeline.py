@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
@@ -30,6 +30,8 @@ from parallel.pipeline import (
 )
 
 from .engine import Engine, Event, Process
+
+LONGEST = 1e9  # seconds, 30 years
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +58,10 @@ class Times:
     straggler: Mapping[int, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for one in fields(self)[:4] + fields(self)[5:6]:
-            value = getattr(self, one.name)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"{one.name}={value:g}: a time is a number of seconds from 0 on")
+        for name in ("forward", "backward", "weight", "p2p", "optimizer"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= LONGEST:
+                raise ValueError(f"{name}={value:g}: a time is a number of seconds from 0 to {LONGEST:g}")
         if self.forward + self.backward == 0:
             raise ValueError("forward=0 and backward=0: nothing takes time; give one of them a time above 0")
         if self.weight is not None and self.weight > self.backward:
@@ -67,8 +69,8 @@ class Times:
         if self.overlap not in ("sum", "max"):
             raise ValueError(f"overlap={self.overlap!r}: use sum or max")
         for rank, factor in self.straggler.items():
-            if not 0 < factor < math.inf:
-                raise ValueError(f"straggler of rank {rank}={factor:g}: use a factor above 0, like 1.5")
+            if not 1 <= factor <= LONGEST:
+                raise ValueError(f"straggler of rank {rank}={factor:g}: give how many times slower it is, from 1 on")
 
     def of(self, kind: type[Action]) -> float:
         """One action on all chunks of a rank."""
@@ -124,8 +126,13 @@ class PipelineRun:
     @property
     def sync_wait(self) -> float:
         """Time spent at the synchronisation before the optimizer, if there is one, all ranks together."""
+        return math.fsum(end - start for start, end in self.sync_waits)
+
+    @property
+    def sync_waits(self) -> list[tuple[float, float]]:
+        """(start, end) of each rank's wait at the synchronisation; empty if there is none."""
         last = max(ends[-1] for ends in self.ends)
-        return math.fsum(last - ends[-1] for ends in self.ends) if self.times.sync else 0.0
+        return [(ends[-1], last) for ends in self.ends] if self.times.sync else []
 
     @cached_property
     def busy(self) -> float:
@@ -252,6 +259,8 @@ class _Clock:
         pairs = {(a, b): float(combine((seconds[a], seconds[b]))) for a in seconds for b in seconds}
         for step in self.steps[rank]:
             for action in step:
+                if type(action) is BackwardWeight:  # needs nothing from elsewhere, and nobody waits for it
+                    continue
                 needed = takes(rank, action)
                 if needed in arrived:
                     arrived.remove(needed)
@@ -262,6 +271,8 @@ class _Clock:
             yield seconds[type(step[0])] if len(step) == 1 else pairs[type(step[0]), type(step[1])]
             ends.append(engine.now)
             for action in step:
+                if type(action) is BackwardWeight:
+                    continue
                 given = gives(rank, action)
                 if given is not None:
                     self._hand_on(given)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from collectives.span import Span
-from parallel.pipeline.schedule import LETTERS, Action
+from parallel.pipeline.schedule import LETTERS, Action, counted
+from parallel.pipeline.stages import Transfer
 
 from .pipeline import PipelineRun
 from .replay import Curve, Replay
@@ -28,13 +29,14 @@ def replay(run: PipelineRun) -> Replay:
         )
     ranks, chunks = run.stages.ranks, run.stages.chunks
     title = (
-        f"{run.schedule} · {ranks} stages, {run.microbatches} microbatches"
+        f"{run.schedule} · {counted(ranks, 'stage')}, {counted(run.microbatches, 'microbatch')}"
         + (f", {chunks} chunks" if chunks > 1 else "")
         + f": {show_time(run.makespan)}, bubble {run.bubble_fraction:.1%}, holds {max(run.peak_activations):.4g}"
     )
-    spans = [*_compute(run), *_optimizers(run), *_transfers(run)]
+    spans = [*_compute(run), *_syncs(run), *_optimizers(run), *(_transfers(run) if run.times.p2p else _arrows(run))]
+    facts = {**run.facts(), "peak_activations": _peaks(run)}
     names = [f"{'stage' if chunks == 1 else 'rank'} {rank}" for rank in range(ranks)]
-    return Replay(title, run.facts(), names, spans, memory=[_memory(run, rank, names[rank]) for rank in range(ranks)])
+    return Replay(title, facts, names, spans, memory=[_memory(run, rank, names[rank]) for rank in range(ranks)])
 
 
 def _compute(run: PipelineRun) -> Iterator[Span]:
@@ -57,6 +59,12 @@ def _name(run: PipelineRun, action: Action) -> str:
     return f"{name} c{action.chunk}" if run.stages.chunks > 1 else name
 
 
+def _syncs(run: PipelineRun) -> Iterator[Span]:
+    for rank, (start, end) in enumerate(run.sync_waits):
+        if end > start:
+            yield Span(rank, "compute", "sync", start, end)
+
+
 def _optimizers(run: PipelineRun) -> Iterator[Span]:
     for rank, (start, end) in enumerate(run.optimizers):
         yield Span(rank, "compute", "optimizer", start, end)
@@ -64,11 +72,33 @@ def _optimizers(run: PipelineRun) -> Iterator[Span]:
 
 def _transfers(run: PipelineRun) -> Iterator[Span]:
     for transfer, start, end in run.transfers:
-        name = f"{transfer.kind} {transfer.microbatch}"
-        link = f"{transfer.source}->{transfer.to}"
-        message = f"{transfer.kind} {transfer.microbatch} {transfer.stage}"
-        yield Span(transfer.source, "send", name, start, end, link=link, message=message)
-        yield Span(transfer.to, "recv", name, start, end, link=link, message=message)
+        yield _end_of(transfer, "send", start, end)
+        yield _end_of(transfer, "recv", start, end)
+
+
+def _arrows(run: PipelineRun) -> Iterator[Span]:
+    """Transfers that take no time, for the arrows of a trace: from the end of a box to the start of another."""
+    for rank, steps in enumerate(run.steps):
+        for step, start, end in zip(steps, run.starts[rank], run.ends[rank], strict=True):
+            for action in step:
+                taken, given = run.stages.takes(rank, action), run.stages.gives(rank, action)
+                if taken is not None and taken.source != rank:
+                    yield _end_of(taken, "recv", start, start)
+                if given is not None and given.to != rank:
+                    yield _end_of(given, "send", end, end)
+
+
+def _end_of(transfer: Transfer, stream: str, start: float, end: float) -> Span:
+    rank = transfer.source if stream == "send" else transfer.to
+    message = f"{transfer.kind} {transfer.microbatch}"
+    link = f"{transfer.source}->{transfer.to}"
+    return Span(rank, stream, message, start, end, link=link, message=f"{message} {transfer.stage}")
+
+
+def _peaks(run: PipelineRun) -> str:
+    """What each rank holds at most; of many ranks the largest."""
+    peaks = [f"{peak:.4g}" for peak in run.peak_activations]
+    return ", ".join(peaks) if len(peaks) <= 8 else f"at most {max(run.peak_activations):.4g}"
 
 
 def _memory(run: PipelineRun, rank: int, name: str) -> Curve:

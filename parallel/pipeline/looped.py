@@ -20,7 +20,7 @@ def interleaved(rank: int, ranks: int, microbatches: int, chunks: int) -> Iterat
         rank 0  F0 F1 F0:F1:F2 .. B0:B0:F3 B1:B1:F2:B0 B0 F3:B1 B1 .. B2:B2:.. B3:B3:B2 B2 B3 B3
         rank 1  .. F0 F1 F0:B0:B0:F1:B1:B1:F2 B0 B0 F3 B1 B1 F2:B2:B2:F3:B3:B3:B2 B2 B3 B3
 
-    Bubble (p-1)(F+B)/v for m a multiple of p; rank 0 holds p + (p-1)/v microbatches.
+    Bubble (p-1)(F+B)/v for m a multiple of p; rank 0 holds p + (p-1)/v microbatches for m ≥ 2p, fewer for fewer.
 
     Why 2(p-r-1) forwards ahead, and not p-r-1 as in 1F1B: seen from its neighbour p-1, rank p-2 has every forward one
     slot earlier and every gradient one slot later, and so on up the ranks. With chunks there is work for both slots

@@ -9,7 +9,7 @@ nothing of time, nor of messages: ``transfers`` derives those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -102,29 +102,47 @@ class PipelineSchedule:
         """What ``rank`` does, a tuple a step.
 
         Raises:
-            ValueError: numbers that are no pipeline, or (``ScheduleError``) a step that is not made of actions.
+            ValueError: numbers that are no pipeline, a program that fails, or (``ScheduleError``) a step that is not
+                made of actions.
         """
         check_sizes(ranks, microbatches)
-        return list(self._tuples(rank, self.program(rank, ranks, microbatches, self.chunk_count(chunks))))
+        count = self.chunk_count(chunks)
+        steps: list[Step] = []
+        try:
+            for step in self.program(rank, ranks, microbatches, count):
+                if not isinstance(step, tuple) and type(step) in LETTERS:
+                    steps.append((step,))
+                else:
+                    steps.append(self._checked(step, len(steps), rank))
+        except ValueError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"the program of {self} raised {type(error).__name__}: {error}, on rank {rank} of {ranks} after "
+                f"{counted(len(steps), 'step')}"
+            ) from error
+        return steps
 
-    def _tuples(self, rank: int, program: Iterable[Action | Step]) -> Iterator[Step]:
-        for number, step in enumerate(program):
-            if isinstance(step, (Forward, Backward, BackwardInput, BackwardWeight)):
-                yield (step,)
-                continue
-            actions = step if isinstance(step, tuple) else (step,)
-            if not 1 <= len(actions) <= 2 or not all(type(action) in LETTERS for action in actions):
-                raise ScheduleError(
-                    f"{self.name}: step {number} of rank {rank} is {step!r}; yield Forward, Backward, BackwardInput or "
-                    "BackwardWeight, or a tuple of two that overlap",
-                    "order",
-                    rank,
-                    number,
-                )
-            yield actions
+    def _checked(self, step: object, number: int, rank: int) -> Step:
+        actions = step if isinstance(step, tuple) else (step,)
+        if not 1 <= len(actions) <= 2 or not all(type(action) in LETTERS for action in actions):
+            raise ScheduleError(
+                f"{self.name}: step {number} of rank {rank} is {step!r}; yield Forward, Backward, BackwardInput or "
+                "BackwardWeight, or a tuple of two that overlap",
+                "order",
+                rank,
+                number,
+            )
+        return actions
 
     def __str__(self) -> str:
         return self.name
+
+
+def counted(number: float, noun: str) -> str:
+    """A number with its noun: ``1 microbatch``, ``5.5 microbatches``."""
+    text = f"{number:.4g}" if isinstance(number, float) else f"{number}"
+    return f"{text} {noun}" if number == 1 else f"{text} {noun}{'es' if noun.endswith('h') else 's'}"
 
 
 def check_sizes(ranks: int, microbatches: int) -> None:

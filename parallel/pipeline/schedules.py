@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from pathlib import Path
 
 from collectives.registry import attribute, load
@@ -34,7 +35,10 @@ def find(name: str | PipelineSchedule) -> PipelineSchedule:
             return schedule
     if ".py:" in name:
         path, _, wanted = name.partition(".py:")
-        found = attribute(load(Path(path + ".py")), wanted, name)
+        try:
+            found = attribute(load(Path(path + ".py")), wanted, name)
+        except ValueError as error:  # it speaks of the algorithms of collectives
+            raise ValueError(re.sub("^algorithm", "schedule", str(error))) from error
         if isinstance(found, PipelineSchedule):
             return found
         if callable(found):

@@ -64,7 +64,7 @@ def v_half(rank: int, ranks: int, microbatches: int, chunks: int) -> Iterator[Ac
         rank 2  .. .. F0 F0:.. .. F1 F1:I0:W0:I0 W0 .. I1:W1:I1 W1
 
     A microbatch is in flight for about 6p slots, of 6 slots that it costs a rank. Measured with F = I = W: bubble
-    5/3·(p-1) slots of a whole stage's F, where 1F1B has 3(p-1); peak at most p/2 + 1.5 microbatches.
+    about 5/3·(p-1) slots of a whole stage's F, where 1F1B has 3(p-1); peak at most p/2 + 1.5 microbatches.
 
     Qi et al., Pipeline Parallelism with Controllable Memory, arXiv:2405.15362.
     """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from collectives.errors import Kind, ScheduleError
 from collectives.waits import Wait, find_cycle, in_words
 
-from .schedule import Action, Backward, BackwardInput, BackwardWeight, Forward, PipelineSchedule, Step
+from .schedule import Action, Backward, BackwardInput, BackwardWeight, Forward, PipelineSchedule, Step, counted
 from .stages import Stages, Transfer
 from .transfers import Exchange, Turn, with_transfers
 
@@ -44,7 +44,10 @@ def _check_rank(schedule: PipelineSchedule, rank: int, steps: Sequence[Step], mi
             name = (action.microbatch, action.chunk)
             if not (0 <= action.microbatch < microbatches and 0 <= action.chunk < chunks):
                 raise wrong(
-                    "order", f"{action} does not exist: there are {microbatches} microbatches, {chunks} chunks", number
+                    "order",
+                    f"{action} does not exist: there are {counted(microbatches, 'microbatch')}, "
+                    f"{counted(chunks, 'chunk')}",
+                    number,
                 )
             if action in seen or step.count(action) > 1:
                 raise wrong("duplicate", f"{action} comes a second time; leave one away", number)

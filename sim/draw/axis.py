@@ -11,7 +11,7 @@ from ..units import show_bytes, show_time
 
 def time_scale(end: float, unit: str) -> tuple[float, str]:
     """What to multiply times with so that ``end`` is a handy number, and the unit they then have."""
-    if unit != "s":
+    if unit != "s" or not end:
         return 1.0, unit
     for factor, name in ((1.0, "s"), (1e3, "ms"), (1e6, "us")):
         if end * factor >= 1:
@@ -21,6 +21,8 @@ def time_scale(end: float, unit: str) -> tuple[float, str]:
 
 def ticks(end: float, most: int) -> list[float]:
     """At most ``most`` + 1 round numbers from 0 to ``end``, 1, 2 or 5 times a power of ten apart."""
+    if not end:
+        return [0.0]
     rough = end / max(1, most)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * times for times in (1, 2, 5, 10) if power * times >= rough * (1 - 1e-9))
@@ -70,4 +72,4 @@ def mean(curve: Curve, end: float) -> float:
     """The average from 0 to ``end``."""
     until = [*curve.times[1:], max(end, *curve.times[-1:])]
     area = sum(v * (b - a) for v, a, b in zip(curve.values, curve.times, until, strict=True))
-    return area / end
+    return area / end if end else 0.0

@@ -29,7 +29,7 @@ class Axis:
     end: float
 
     def x(self, time: float) -> float:
-        return self.left + min(max(time / self.end, 0.0), 1.0) * self.width
+        return self.left + min(max(time / self.end if self.end else 0.0, 0.0), 1.0) * self.width
 
 
 def chart(replay: Replay) -> Picture:
@@ -51,8 +51,9 @@ def chart(replay: Replay) -> Picture:
     y = memory_strips(shapes, replay.memory, axis.x, end, 20, y)
     y = heat_strips(shapes, replay.links, axis.x, end, 20, y)
     y = rings(shapes, replay, width, y)
-    what = f"{len(replay.spans)} boxes in {len(rows)} rows over {time_text(end, replay.unit)}; " + ", ".join(
-        _facts(replay)
+    what = (
+        f"{sum(len(row.spans) for row in rows)} boxes in {len(rows)} rows over {time_text(end, replay.unit)}; "
+        + ", ".join(_facts(replay))
     )
     return Picture(width, y + 12, replay.title, what, shapes)
 
@@ -61,11 +62,13 @@ def _width(rows: list[Row], end: float) -> float:
     """Wide enough for a label in most boxes of the main rows, within reason."""
     lengths = sorted(span.end - span.start for row in rows if row.main for span in row.spans if span.end > span.start)
     usual = lengths[len(lengths) // 2] if lengths else end
-    return min(max(760.0, end / usual * 30), 2400.0)
+    return min(max(760.0, end / usual * 30 if usual else 0.0), 2400.0)
 
 
 def _facts(replay: Replay) -> list[str]:
-    return [f"{fact_name(key)} {fact_text(key, value, replay.unit)}" for key, value in replay.facts.items()]
+    return [
+        f"{fact_name(key)} {fact_text(key, value, replay.unit)}" for key, value in replay.facts.items() if value != ""
+    ]
 
 
 def _wrapped(replay: Replay, width: float) -> Iterator[str]:

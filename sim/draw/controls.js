@@ -21,13 +21,13 @@ function tell() { // for those who listen
   $("now").textContent = "At " + timeText(state.t) + ": " + (now.join(", ") || "nothing runs");
 }
 function look(from, to) {
-  const span = Math.min(to - from, run.end);
-  view.from = Math.min(Math.max(from, 0), run.end - span);
+  const span = Math.min(to - from, run.whole);
+  view.from = Math.min(Math.max(from, 0), run.whole - span);
   view.to = view.from + span;
   drawBase();
 }
 function zoom(factor) {
-  const span = Math.max((view.to - view.from) * factor, run.end / 2000);
+  const span = Math.max((view.to - view.from) * factor, run.whole / 2000);
   const share = (state.t - view.from) / (view.to - view.from);
   look(state.t - share * span, state.t + (1 - share) * span);
   drawOver(state.t);
@@ -51,7 +51,7 @@ function frame(now) {
 function pauseAt(t) { if (state.playing) play(false); go(t, true); }
 const forth = () => { const i = last(run.moments, state.t); pauseAt(run.moments[Math.min(i + 1, run.moments.length - 1)]); };
 const back = () => { let i = last(run.moments, state.t); if (run.moments[i] >= state.t) i--; pauseAt(run.moments[Math.max(i, 0)]); };
-const home = () => pauseAt(0), end = () => pauseAt(run.end), toggle = () => play(!state.playing), fit = () => { look(0, run.end); drawOver(state.t); };
+const home = () => pauseAt(0), end = () => pauseAt(run.end), toggle = () => play(!state.playing), fit = () => { look(0, run.whole); drawOver(state.t); };
 function theme(name) { root.dataset.theme = name; drawBase(); drawLegend(); drawOver(state.t); }
 const flip = () => theme(dark() ? "light" : "dark");
 function fromAddress() {

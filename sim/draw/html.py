@@ -25,7 +25,7 @@ from .rows import end_of, name_of, rows_of
 
 _SCRIPTS = ("run.js", "timeline.js", "ring.js", "controls.js")
 _TICKS = 1e7  # a run has at most about so many; finer could not be seen
-_CARDS = 10
+_CARDS = 13
 
 
 def html(replay: Replay) -> str:
@@ -33,7 +33,7 @@ def html(replay: Replay) -> str:
     parts = {
         "title": escape(replay.title),
         "style": (folder / "replay.css").read_text("utf-8"),
-        "cards": "".join(_card(key, value, replay.unit) for key, value in list(replay.facts.items())[:_CARDS]),
+        "cards": "".join(_card(key, value, replay.unit) for key, value in _cards(replay)),
         "table": "".join(_line(key, value, replay.unit) for key, value in replay.facts.items()),
         "data": json.dumps(pack(replay), separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c"),
         "script": "".join((folder / name).read_text("utf-8") for name in _SCRIPTS),
@@ -73,7 +73,7 @@ class _Clock:
     def __init__(self, replay: Replay, end: float) -> None:
         times = {time for span in replay.spans for time in (span.start, span.end)}
         times |= {time for move in replay.moves for time in (move.start, move.end)}
-        power = math.floor(math.log10(end))
+        power = math.floor(math.log10(end)) if end else 0
         finest = power - round(math.log10(_TICKS))
         while power > finest and any(abs(time / 10.0**power - round(time / 10.0**power)) > 1e-6 for time in times):
             power -= 1
@@ -131,6 +131,11 @@ def _short(value: float) -> float | int:
     """As exact as it can be read, in few letters."""
     rounded = float(f"{value:.6g}")
     return int(rounded) if rounded.is_integer() else rounded
+
+
+def _cards(replay: Replay) -> list[tuple[str, float | str]]:
+    """The first numbers of the run that say something."""
+    return [(key, value) for key, value in replay.facts.items() if value != ""][:_CARDS]
 
 
 def _card(key: str, value: float | str, unit: str) -> str:

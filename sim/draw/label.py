@@ -15,6 +15,8 @@ _WORDS = {
     "recompute": "R",
     "optimizer": "O",
     "step": "O",
+    "sync": "S",
+    "launch": "L",
     "receive": "recv",
     **dict.fromkeys(
         ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "gather", "scatter", "barrier"),
@@ -37,14 +39,30 @@ def label_of(span: Span) -> Label:
 
     >>> label_of(Span(0, "compute", "F 3 c1", 0.0, 1.0))
     Label(kind='F', texts=('F3c1', 'F3'), chunk=1)
+    >>> label_of(Span(0, "send 0", "send 14-15", 0.0, 1.0)).texts
+    ('send 14-15', '14-15')
     """
     match = re.fullmatch(r"([A-Z]) ?(\d+)(?: c(\d+))?", span.name)
     if match and match[1] in INKS:
         short = match[1] + match[2]
         return Label(match[1], (f"{short}c{match[3]}", short) if match[3] else (short,), int(match[3] or 0))
-    kind, number = _kind(span), re.search(r"\d*$", span.name)
-    short = (kind if len(kind) == 1 else "") + (number[0] if number else "")
+    kind = _kind(span)
+    short = _cargo(span.name) or (kind if len(kind) == 1 else "") + _number(span.name)
     return Label(kind, (span.name, short) if short else (span.name,))
+
+
+def _cargo(name: str) -> str:
+    """What a message carries, whole: ``14-15`` of ``send 14-15``; or the other rank: ``→3`` of ``send to 3``.
+
+    A part of it would be another chunk.
+    """
+    match = re.fullmatch(r"(?:send|recv|receive) (?:(to|from) )?(.+)", name)
+    return {"to": "→", "from": "←", None: ""}[match[1]] + match[2] if match else ""
+
+
+def _number(name: str) -> str:
+    match = re.search(r" (\d+)$", name)
+    return match[1] if match else ""
 
 
 def _kind(span: Span) -> str:

@@ -30,6 +30,8 @@ INKS = {
     "W": Ink("weight gradient", "#CC79A7", "#D68DB5", "dots", "45;97"),
     "R": Ink("recompute", "#0072B2", "#2F8FCC", "hatch", "46;30"),
     "O": Ink("optimizer", "#D55E00", "#E8772A", "", "41;97"),
+    "S": Ink("sync wait", "#B4BCC7", "#5C6775", "hatch", "107;30"),
+    "L": Ink("launch", "#4A5462", "#A3AFBD", "", "100;97"),
     "send": Ink("send", "#E69F00", "#EBAA1E", "", "43;30"),
     "recv": Ink("receive", "#F4CE79", "#F1D089", "dots", "43;30"),
     "reduce": Ink("reduce", "#56B4E9", "#6BBEEC", "bar", "46;30"),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,19 +23,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("pictures")
     group.add_argument("--html", metavar="FILE", help="one page that replays the run, for any browser, offline")
     group.add_argument("--svg", metavar="FILE", help="a chart for paper; a name that ends in .png gives a PNG")
-    group.add_argument("--trace", metavar="FILE", help="a Chrome trace, for https://ui.perfetto.dev")
+    group.add_argument(
+        "--trace", metavar="FILE", help="a Chrome trace, for https://ui.perfetto.dev; .gz at the end packs it"
+    )
 
 
 def check(args: argparse.Namespace) -> None:
     """Before the run.
 
     Raises:
-        ValueError: a file cannot be written, or needs what is not installed.
+        ValueError: a file cannot be written, is meant for two things, or needs what is not installed.
     """
-    for option in _OPTIONS:
-        path = getattr(args, option)
-        if path:
-            check_writable(f"--{option}", path)
+    taken: dict[str, str] = {}
+    for option in ("json", *_OPTIONS):
+        path = getattr(args, option, None)
+        if not path or (option == "json" and path == "-"):
+            continue
+        if path == "-":
+            raise ValueError(f"--{option} -: write a file name")
+        if path.endswith(("/", os.sep)):
+            raise ValueError(f"--{option} {path}: this is a folder; name a file in it")
+        check_writable(f"--{option}", path)
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise ValueError(f"--{other} and --{option} are both {path}: give each its own file")
+    if args.svg and Path(args.svg).suffix.lower() not in (".svg", ".png"):
+        raise ValueError(f"--svg {args.svg}: use a name that ends in .svg or .png")
     if args.svg and _is_png(args.svg):
         from .png import check_png
 
@@ -71,14 +87,20 @@ def write_svg(path: str, run: Replay) -> None:
 
 
 def write_trace(path: str, run: Replay) -> None:
-    """A process a rank, arrows for messages, and curves of what links carried and ranks held."""
+    """A process a rank, arrows for messages, and curves of what links carried and ranks held; gzipped for ``.gz``."""
     counters = [
         replace(curve, name=f"{what} {curve.name}")
         for what, curves in (("link", run.links), ("memory", run.memory))
         for curve in curves
     ]
     metadata = {"title": run.title, "unit": run.unit, **run.facts}
-    span.write(path, run.spans, dict(enumerate(run.names)), metadata, counters)
+    names = dict(enumerate(run.names))
+    if path.lower().endswith(".gz"):
+        trace = json.dumps(span.chrome_trace(run.spans, names, metadata, counters), separators=(",", ":")) + "\n"
+        with replacing(path) as fresh:
+            fresh.write_bytes(gzip.compress(trace.encode(), mtime=0))
+    else:
+        span.write(path, run.spans, names, metadata, counters)
 
 
 def _is_png(path: str) -> bool:

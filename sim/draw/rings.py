@@ -21,13 +21,14 @@ def rings(shapes: list[Shape], replay: Replay, width: float, y: float) -> float:
     if not replay.moves or not 0 < max(replay.chunks, len(replay.starts)) <= _MOST:
         return y
     side = min(300.0, (width - 40) / len(_FRAMES) - 24)
+    begin = min((move.start for move in replay.moves), default=0.0)  # after the launch
     shapes.append(
         Text(20, y + 8, "three moments: what is under way, and whose contributions ranks hold", 12, _DARK, bold=True)
     )
     y += 28
     bottom = y
     for number, share in enumerate(_FRAMES):
-        time = share * end_of(replay)
+        time = begin + share * (end_of(replay) - begin)
         left = 20 + number * (width - 40) / len(_FRAMES)
         shapes.append(Text(left + side / 2, y + 6, f"at {time_text(time, replay.unit)}", 12, _MUTED, "middle"))
         _ring(shapes, replay, time, left, y + 16, side)

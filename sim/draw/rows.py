@@ -10,7 +10,7 @@ from collectives.span import Span
 
 from ..replay import Replay
 
-_ORDER = ("operation", "compute", "send", "recv", "reduce")
+_ORDER = ("operation", "launch", "compute", "send", "recv", "reduce")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,18 @@ class Row:
 
 
 def rows_of(replay: Replay) -> list[Row]:
-    """The rows in drawing order; the spans of each in time order. A rank without spans has one empty row."""
+    """The rows in drawing order; the spans of each in time order. A rank without spans has one empty row.
+
+    Messages that take no time are arrows of a trace, not boxes. The launch is in the rank's first row: all wait for it.
+    """
     streams: defaultdict[tuple[int, str], list[Span]] = defaultdict(list)
     for span in replay.spans:
-        streams[span.rank, span.stream].append(span)
+        if span.end > span.start or not span.message:
+            streams[span.rank, span.stream].append(span)
+    for rank in [rank for rank, stream in streams if stream == "launch"]:
+        others = [stream for other, stream in streams if other == rank and stream != "launch"]
+        if others:
+            streams[rank, min(others, key=_place)] += streams.pop((rank, "launch"))
     computes = any(stream == "compute" for _, stream in streams)
     for rank in set(range(len(replay.names))) - {rank for rank, _ in streams}:
         streams[rank, "compute"] = []
@@ -38,9 +46,9 @@ def rows_of(replay: Replay) -> list[Row]:
 
 
 def end_of(replay: Replay) -> float:
-    """When the last thing ends; 1 for a run in which nothing happens, so that it has an axis."""
+    """When the last thing ends; 0 for a run in which nothing happens."""
     ends = [span.end for span in replay.spans] + [move.end for move in replay.moves]
-    return max(ends, default=0.0) or 1.0
+    return max(ends, default=0.0)
 
 
 def name_of(replay: Replay, rank: int) -> str:

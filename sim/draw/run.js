@@ -11,6 +11,7 @@ const make = (tag, parent, attributes, text) => {
 
 // rows: [rank, stream, main, [label, gap, length, ...]] becomes arrays of starts, ends and labels.
 run.boxes = 0;
+run.whole = run.end || 1; // a run in which nothing happens has no length, but a view has
 run.rows = run.rows.map(([rank, stream, main, code]) => {
   const count = code.length / 3, row = { rank, stream, main, labels: new Int32Array(count), starts: new Float64Array(count), ends: new Float64Array(count) };
   for (let i = 0, at = 0; i < count; i++) {

@@ -70,4 +70,4 @@ class Picture:
 
 def text_width(text: str, size: float) -> float:
     """At most this wide, in the fonts that are likely."""
-    return 0.65 * size * len(text)
+    return size * (0.65 * len(text) + 0.35 * sum(letter in "→←" for letter in text))

@@ -17,6 +17,7 @@ from .moment import complete, held_at
 from .palette import INKS
 from .rows import Row, end_of, name_of, rows_of
 
+_SIGNS = {"send": ">", "recv": "<", "reduce": "+", "collective": "=", "other": "x"}  # other kinds are a letter
 _MOST_LINKS = 20  # a table that scrolls away helps nobody
 
 
@@ -39,13 +40,16 @@ class Screen:
         columns = width or (shutil.get_terminal_size().columns if tty else 80)
         return cls(max(columns, 20), tty and not os.environ.get("NO_COLOR"), unicode)
 
+    def spell(self, text: str) -> str:
+        """``text`` in as many characters that the screen has."""
+        if self.unicode:
+            return text
+        text = text.translate(str.maketrans("─┴└█·…×→←", "-++#.~x><"))
+        return text.encode(sys.stdout.encoding or "ascii", "replace").decode(sys.stdout.encoding or "ascii")
+
     def write(self, text: str) -> str:
         """``text`` in characters that the screen has, not wider than it is."""
-        if not self.unicode:
-            text = text.translate(
-                {0x2500: "-", 0x2534: "+", 0x2514: "+", 0x2588: "#", 0xB7: ".", 0x2026: "~", 0xD7: "x"}
-            )
-            text = text.encode(sys.stdout.encoding or "ascii", "replace").decode(sys.stdout.encoding or "ascii")
+        text = self.spell(text)
         return (text if len(text) <= self.width else text[: self.width - 1] + ("…" if self.unicode else "~")).rstrip()
 
 
@@ -61,23 +65,23 @@ def gantt(replay: Replay, width: int | None = None) -> str:
     left = min(max((len(name) for name in names), default=0), screen.width // 3) + 1
     labels = {id(span): label_of(span) for row in rows for span in row.spans}
     room = screen.width - left
-    cell = max((len(label.texts[-1]) for label in labels.values()), default=1)
+    cell = max((_columns(label.texts[-1]) for label in labels.values()), default=1)
     slot = _slot(rows)
     columns = round(end / slot) * cell if slot else 0
     fits = 0 < columns <= room
-    per_second = (columns if fits else room) / end
+    per_second = (columns if fits else room) / end if end else 0.0
     shortest = min((span.end - span.start for row in rows for span in row.spans), default=end) * per_second
     letters = not fits and any(row.stream == "compute" for row in rows) and shortest < cell / 2
     lines = [screen.write(replay.title)]
     for name, row in zip(names, rows, strict=True):
         boxes = [(s.start * per_second, s.end * per_second, labels[id(s)]) for s in row.spans]
         if letters:  # numbers on some boxes and not on others would be noise
-            boxes = [(start, last, replace(label, texts=(label.texts[-1][:1],))) for start, last, label in boxes]
+            boxes = [(start, last, replace(label, texts=(_sign(label.kind),))) for start, last, label in boxes]
         lines.append(f"{name[: left - 1]:<{left}}" + _line(screen, boxes, round(end * per_second)))
     lines += [screen.write(line) for line in _axis(left, end, per_second, replay.unit)]
     kinds = [kind for kind in INKS if any(label.kind == kind for label in labels.values())]
-    legend = "  ".join(f"{kind} {INKS[kind].words}" if len(kind) == 1 else INKS[kind].words for kind in kinds)
-    return "\n".join([*lines, screen.write(" " * left + legend + "  · idle")])
+    entries = [*(f"{_sign(kind)} {INKS[kind].words}" for kind in kinds), "· idle"]
+    return "\n".join([*lines, *(screen.write(" " * left + line) for line in _wrapped(entries, room))])
 
 
 def links(replay: Replay, width: int | None = None) -> str:
@@ -115,6 +119,26 @@ def grid(replay: Replay, time: float, width: int | None = None) -> str:
     return "\n".join(screen.write(line) for line in lines)
 
 
+def _sign(kind: str) -> str:
+    """What stands in a box that is too narrow for its name."""
+    return _SIGNS.get(kind, kind)
+
+
+def _columns(text: str) -> int:
+    """What a text takes up; a number needs a gap behind it, so that the next one does not make it longer."""
+    return len(text) + text[:1].isdigit()
+
+
+def _wrapped(entries: list[str], room: int) -> list[str]:
+    lines = entries[:1]
+    for entry in entries[1:]:
+        if len(lines[-1]) + 2 + len(entry) <= room:
+            lines[-1] += "  " + entry
+        else:
+            lines.append(entry)
+    return lines
+
+
 def _row_names(replay: Replay, rows: list[Row]) -> list[str]:
     """The rank's name; with its stream where it has several; once for all lanes of one."""
     several = len({row.stream for row in rows}) > 1
@@ -143,7 +167,7 @@ def _line(screen: Screen, boxes: list[tuple[float, float, Label]], columns: int)
         if last <= first:
             continue
         room = last - first
-        text = next((text for text in label.texts if len(text) <= room), label.texts[-1][:1])
+        text = screen.spell(next((text for text in label.texts if _columns(text) <= room), _sign(label.kind)))
         spare = room - len(text)
         text += " " if spare == 1 < len(text) else fill * spare
         paint = f"\x1b[{INKS[label.kind].ansi}m{text}\x1b[0m" if screen.colour else text

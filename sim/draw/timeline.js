@@ -1,5 +1,5 @@
 // The timeline: boxes, links and memory on one axis. `base` is drawn anew for another view, `over` for another moment.
-const view = { from: 0, to: run.end };
+const view = { from: 0, to: run.whole };
 const chart = { left: 0, right: 96, width: 0, height: 0, lanes: [] };
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'DejaVu Sans', sans-serif";
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -118,7 +118,7 @@ function drawAxis(context, muted, line) {
   const rough = span / Math.max(2, (chart.width - chart.left - chart.right) / 90), power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((times) => times * power).find((size) => size >= rough * (1 - 1e-9));
   context.font = "11px " + FONT; context.textAlign = "center"; context.lineWidth = 1;
-  for (let i = Math.ceil(view.from * factor / step - 1e-9); i * step <= view.to * factor * (1 + 1e-9); i++) {
+  for (let i = Math.ceil(view.from * factor / step - 1e-9); i * step <= Math.min(view.to, run.end) * factor * (1 + 1e-9); i++) {
     const at = Math.round(x(i * step / factor)) + 0.5;
     context.strokeStyle = line; context.beginPath(); context.moveTo(at, 18); context.lineTo(at, chart.height - 20); context.stroke();
     context.fillStyle = muted;
@@ -195,7 +195,9 @@ function drawOver(t) {
   if (t < view.from || t > view.to) return;
   const at = Math.round(x(t)) + 0.5;
   context.strokeStyle = context.fillStyle = active; context.lineWidth = 1.5;
-  context.beginPath(); context.moveTo(at, 18); context.lineTo(at, chart.height - 20); context.stroke();
+  context.beginPath(); context.moveTo(at, 18);
+  for (const lane of chart.lanes) if (lane.kind === "heading") { context.lineTo(at, lane.y - 2); context.moveTo(at, lane.y + lane.height + 2); }
+  context.lineTo(at, chart.height - 20); context.stroke();
   context.beginPath(); context.moveTo(at - 5, 16); context.lineTo(at + 5, 16); context.lineTo(at, 23); context.fill();
 }
 

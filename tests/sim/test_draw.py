@@ -1,6 +1,7 @@
 """The pictures on paper and in the terminal, and the trace; the page has ``test_html.py``."""
 
 import argparse
+import gzip
 import importlib.util
 import io
 import json
@@ -140,10 +141,63 @@ def test_names_of_spans_become_labels() -> None:
     assert label("F 12 c1") == Label("F", ("F12c1", "F12"), 1)
     assert label("W 3") == Label("W", ("W3",))
     assert label("optimizer") == Label("O", ("optimizer", "O"))
-    assert label("receive from 2", "recv 0") == Label("recv", ("receive from 2", "2"))
+    assert label("sync") == Label("S", ("sync", "S"))
+    assert label("launch", "launch") == Label("L", ("launch", "L"))
+    assert label("send 14-15", "send 0") == Label("send", ("send 14-15", "14-15"))
+    assert label("recv 0,4,8,12,…", "recv 0").texts == ("recv 0,4,8,12,…", "0,4,8,12,…")
+    assert label("send 3→5", "send 0") == Label("send", ("send 3→5", "3→5"))
+    assert label("send to 3", "send 0") == Label("send", ("send to 3", "→3"))
+    assert label("recv from 2", "recv 0") == Label("recv", ("recv from 2", "←2"))
+    assert label("receive from 2", "recv 0") == Label("recv", ("receive from 2", "←2"))
+    assert label("activation 7", "send") == Label("send", ("activation 7", "7"))
+    assert label("7-8", "send") == Label("send", ("7-8",))
     assert label("reduce", "reduce 0").kind == "reduce"
     assert label("all_gather 4", "network") == Label("collective", ("all_gather 4", "4"))
     assert label("anything", "anywhere").kind == "other"
+
+
+def test_a_box_never_shows_a_part_of_its_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = [Span(0, "send 0", "send 14-15", i / 30, (i + 1) / 30, message=f"{i}") for i in range(30)]
+    run = Replay("", {}, ["rank 0"], spans)
+    texts = {shape.text for shape in chart(run).shapes if isinstance(shape, Text)}
+    assert not {"14", "15"} & texts
+    for encoding in ("utf-8", "ascii"):
+        fake_stdout(monkeypatch, encoding)
+        row = terminal.gantt(run, 80).splitlines()[1].removeprefix("rank 0 ")
+        assert set(row) <= set(">─-")
+        arrows = Replay("", {}, ["rank 0"], [Span(0, "send 0", "send to 3", 0.0, 1.0)])
+        assert terminal.gantt(arrows, 20).splitlines()[1] == ("rank 0 →3" if encoding == "utf-8" else "rank 0 >3")
+
+
+def test_numbers_in_a_row_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_stdout(monkeypatch, "utf-8")
+    spans = [Span(0, "send 0", f"send {9 + i}", float(i), i + 1.0) for i in range(3)]
+    assert terminal.gantt(Replay("", {}, ["rank 0"], spans), 30).splitlines()[1] == "rank 0 9──10 11 "
+
+
+def test_the_launch_is_in_the_first_row() -> None:
+    spans = [Span(rank, "launch", "launch", 0.0, 1.0) for rank in range(2)]
+    spans += [Span(0, "recv 0", "recv 1", 1.0, 2.0), Span(0, "send 0", "send 1", 1.0, 2.0)]
+    rows = rows_of(Replay("", {}, ["rank 0", "rank 1"], spans))
+    assert [(row.rank, row.stream, [span.name for span in row.spans]) for row in rows] == [
+        (0, "send 0", ["launch", "send 1"]),
+        (0, "recv 0", ["recv 1"]),
+        (1, "launch", ["launch"]),
+    ]
+
+
+def test_messages_that_take_no_time_have_no_row() -> None:
+    spans = [Span(0, "compute", "F 0", 0.0, 1.0), Span(0, "send", "activation 0", 1.0, 1.0, 0, "0->1", "a")]
+    rows = rows_of(Replay("", {}, ["rank 0"], spans))
+    assert [row.stream for row in rows] == ["compute"]
+
+
+def test_a_run_in_which_nothing_happens_has_no_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_stdout(monkeypatch, "utf-8")
+    run = Replay("nothing", {"bottleneck": ""}, ["rank 0"], [], links=[Curve("0->1", "GB/s", [0.0], [0.0], 50.0)])
+    assert terminal.gantt(run).splitlines() == ["nothing", "rank 0 ", "", "s", "       · idle"]
+    assert "0->1" in terminal.links(run)
+    assert "over 0 s" in chart(run).description
 
 
 def test_spans_that_overlap_have_lanes_of_their_own() -> None:
@@ -262,6 +316,32 @@ def test_places_that_cannot_be_written_are_refused_before_the_run(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ValueError, match="viz"):
         pictures.check(arguments("--svg", str(tmp_path / "x.png")))
+
+
+def test_names_that_make_no_picture_are_refused(tmp_path: Path) -> None:
+    wrong = [
+        (["--svg", "x.jpg"], "--svg x.jpg: use a name that ends in .svg or .png"),
+        (["--svg", "x"], "--svg x: use a name that ends in .svg or .png"),
+        (["--html", f"{tmp_path}/new/"], "this is a folder; name a file in it"),
+        (["--html", str(tmp_path)], "this is a folder; name a file in it"),
+        (["--html", "-"], "--html -: write a file name"),
+        (["--trace", f"{tmp_path}/x.svg", "--svg", f"{tmp_path}/./x.svg"], "--trace and --svg are both"),
+    ]
+    for argv, sentence in wrong:
+        with pytest.raises(ValueError, match=sentence):
+            pictures.check(arguments(*argv))
+    args = arguments("--html", str(tmp_path / "x"))
+    args.json = str(tmp_path / "x")
+    with pytest.raises(ValueError, match="--json and --html are both"):
+        pictures.check(args)
+    args.json = "-"
+    pictures.check(args)
+
+
+def test_a_trace_can_be_packed(tmp_path: Path) -> None:
+    for name in ("x.json", "x.json.gz"):
+        pictures.write_trace(str(tmp_path / name), ring())
+    assert gzip.decompress((tmp_path / "x.json.gz").read_bytes()) == (tmp_path / "x.json").read_bytes()
 
 
 def test_a_png_has_twice_the_pixels(tmp_path: Path) -> None:

@@ -162,6 +162,11 @@ def test_the_numbers_are_those_of_the_run() -> None:
         assert html.unescape(value) == expected if isinstance(expected, str) else json.loads(value) == expected
 
 
+def test_an_empty_number_has_no_card() -> None:
+    text = page(Replay("", {"bottleneck": "", "messages": 3}, ["rank 0"], [Span(0, "compute", "F 0", 0.0, 1.0)]))
+    assert re.findall(r"<dt>([^<]*)</dt>", text) == ["messages"]
+
+
 # In the browser.
 
 
@@ -175,6 +180,16 @@ def test_a_pipeline_opens_without_errors(folder: Path) -> None:
     stage = next(values for _, values in shown.elements if values.get("id") == "stage")
     assert "hidden" in stage, "a pipeline has no ring"
     assert shown.texts["now"].startswith("At 40 slots: stage 0 B 6, stage 1 F 13, stage 2 B 7")
+
+
+@browser
+def test_a_run_in_which_nothing_happens_opens(folder: Path) -> None:
+    links = [Curve("0->1", "GB/s", [0.0], [0.0], 50.0)]
+    (folder / "nothing.html").write_text(page(Replay("nothing", {}, ["rank 0"], [], links=links)), "utf-8")
+    shown = opened(folder / "nothing.html")
+    assert shown.root["data-ready"] == "1"
+    assert shown.texts.get("errors", "") == ""
+    assert shown.texts["clock"] == "0 s of 0 s"
 
 
 @browser

@@ -12,6 +12,7 @@ import networkx
 import pytest
 
 from collectives.errors import ScheduleError
+from collectives.span import chrome_trace
 from parallel.pipeline import (
     Backward,
     BackwardInput,
@@ -22,6 +23,10 @@ from parallel.pipeline import (
     find,
     schedules,
 )
+from sim.draw.chart import chart
+from sim.draw.html import pack
+from sim.draw.rows import rows_of
+from sim.draw.shapes import Text
 from sim.pipeline import Times, simulate
 from sim.pipeline_replay import replay
 
@@ -215,7 +220,7 @@ def test_the_engine_agrees_with_longest_paths(name):
             draw.uniform(0, backward),
             draw.choice([0, draw.uniform(0, 1)]),
             draw.choice(["sum", "max"]),
-            straggler={draw.randrange(p): draw.uniform(0.5, 2)},
+            straggler={draw.randrange(p): draw.uniform(1, 3)},
         )
         run = simulate(schedule, p, m, v, times)
         for ours, theirs in zip(run.ends, longest_paths(schedule, p, m, v, times), strict=True):
@@ -252,12 +257,15 @@ def test_transfers_take_turns_on_a_link():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"forward": -1}, "forward=-1: a time is a number of seconds from 0 on"),
+        ({"forward": -1}, r"forward=-1: a time is a number of seconds from 0 to 1e\+09"),
+        ({"optimizer": 1e308}, r"optimizer=1e\+308: a time is"),
+        ({"weight": float("inf")}, "weight=inf: a time is"),
         ({"p2p": float("nan")}, "p2p=nan: a time is"),
         ({"backward": 2, "weight": 3}, "weight=3: it is a part of backward=2; use at most that"),
         ({"forward": 0, "backward": 0}, "forward=0 and backward=0: nothing takes time"),
         ({"overlap": "none"}, "overlap='none': use sum or max"),
-        ({"straggler": {1: 0}}, "straggler of rank 1=0: use a factor above 0"),
+        ({"straggler": {1: 0.5}}, "straggler of rank 1=0.5: give how many times slower it is, from 1 on"),
+        ({"straggler": {1: float("nan")}}, "straggler of rank 1=nan: give how many times slower"),
     ],
 )
 def test_times_that_make_no_sense(arguments, sentence):
@@ -293,6 +301,44 @@ def test_the_record_of_a_run():
     assert drawn.names == ["stage 0", "stage 1"]
     assert [(curve.times, curve.values) for curve in drawn.memory][1] == ([0, 1.5, 4.5, 7.5], [0, 1, 1, 0])
     assert drawn.facts["makespan"] == simulate("1f1b", 2, 2, times=Times(p2p=0.5, optimizer=1)).makespan
+
+
+def test_the_wait_before_the_optimizer_is_drawn():
+    for optimizer in (0, 2):
+        drawn = replay(simulate("zb-h2", 4, 12, times=Times(optimizer=optimizer, sync=True)))
+        waits = [(span.rank, span.stream, span.start, span.end) for span in drawn.spans if span.name == "sync"]
+        assert waits == [(0, "compute", 36, 39), (1, "compute", 37, 39), (2, "compute", 38, 39)]
+        assert max(span.end for span in drawn.spans) == 39 + optimizer
+        assert {"S  sync wait", "sync"} <= {shape.text for shape in chart(drawn).shapes if isinstance(shape, Text)}
+        assert {"S", "O"} >= {style[0] for style in pack(drawn)["styles"]} - {"F", "I", "W"} >= {"S"}
+    assert not any(span.name == "sync" for span in replay(simulate("zb-h2", 4, 12, times=Times(optimizer=2))).spans)
+
+
+def test_a_trace_has_arrows_also_if_transfers_take_no_time(tmp_path):
+    run = simulate("1f1b", 3, 2)
+    drawn = replay(run)
+    boxes = [span for span in drawn.spans if span.stream == "compute"]
+    messages = {}
+    for span in drawn.spans:
+        if span.stream != "compute":
+            assert span.start == span.end
+            messages.setdefault(span.message, {})[span.stream] = span
+    assert len(messages) == run.messages == 8
+    for ends in messages.values():
+        send, recv = ends["send"], ends["recv"]
+        letter = "F" if send.name.startswith("activation") else "B"
+        name = f"{letter} {send.name.split()[1]}"
+        assert any((box.rank, box.name, box.end) == (send.rank, name, send.end) for box in boxes)
+        assert any((box.rank, box.name, box.start) == (recv.rank, name, recv.start) for box in boxes)
+        assert abs(send.rank - recv.rank) == 1
+    events = chrome_trace(drawn.spans)["traceEvents"]
+    assert sum(event["ph"] == "s" for event in events) == sum(event["ph"] == "f" for event in events) == 8
+    assert {row.stream for row in rows_of(drawn)} == {"compute"}
+
+
+def test_what_ranks_hold_is_told_in_short():
+    assert replay(simulate("1f1b", 4, 8)).facts["peak_activations"] == "4, 3, 2, 1"
+    assert replay(simulate("1f1b", 9, 9)).facts["peak_activations"] == "at most 9"
 
 
 @pytest.mark.parametrize(("overlap", "lengths"), [("sum", (0.5, 1.0)), ("max", (1.0, 1.0))])
@@ -332,6 +378,14 @@ def test_the_chart_and_the_numbers():
     assert "27.27%" in out
     assert "stage 3" in out
     assert "at most 4, 3, 2, 1 microbatches" in out
+    assert "sync wait" not in out
+    out = command("--schedule", "naive", "--microbatches", "1", "--sync")
+    assert "4 stages, 1 microbatch:" in out
+    assert "at most 1 microbatch on each rank" in out
+    assert "S sync wait" in out
+    assert "sync wait     12 s of all ranks together" in out
+    assert "F0B0──sync────────" in out
+    assert "stage 3" in out
 
 
 def test_comparing_at_equal_memory():
@@ -363,6 +417,11 @@ def test_comparing_at_equal_memory():
         (["--compare", "all", "--svg", "a.svg"], "draw one schedule"),
         (["--overlap", "none"], "invalid choice: 'none'"),
         (["--json", "/nowhere/a.json"], "does not exist; make it first"),
+        (["--forward", "1e308"], "forward"),
+        (["--forward", "inf"], "--forward 'inf': write a time like"),
+        (["--straggler", "1=0.5"], "straggler of rank 1=0.5: give how many times slower"),
+        (["--svg", "x.jpg"], "--svg x.jpg: use a name that ends in .svg or .png"),
+        (["--schedule", "/nowhere/mine.py:program"], "error: schedule file '/nowhere/mine.py' does not exist"),
     ],
 )
 def test_wrong_arguments_are_one_line(args, sentence):
@@ -384,6 +443,19 @@ def test_a_users_own_schedule(tmp_path):
         "    for i in range(microbatches):\n"
         "        yield Forward(i)\n"
     )
+    mine.write_text(
+        mine.read_text() + "def fails(rank, ranks, microbatches, chunks):\n"
+        "    yield Forward(0)\n"
+        "    raise RuntimeError('no more')\n"
+        "def short(rank, ranks):\n"
+        "    return []\n"
+    )
+    error = command("--schedule", f"{mine}:fails", status=2)
+    assert error == "error: the program of fails raised RuntimeError: no more, on rank 0 of 4 after 1 step\n"
+    error = command("--schedule", f"{mine}:short", status=2)
+    assert error.startswith("error: the program of short raised TypeError: ")
+    assert error.count("\n") == 1
+    assert "there is no 'eagre' in it; did you mean eager?" in command("--schedule", f"{mine}:eagre", status=2)
     told = json.loads(command("--schedule", f"{mine}:eager", "--json"))
     assert told["makespan"] == 33
     assert "eager" in command("--compare", f"1f1b,{mine}:eager")
