@@ -22,6 +22,7 @@ TOOLS = {
     "nsenter": "util-linux",
     "mount": "mount",
     "env": "coreutils",
+    "tee": "coreutils",
 }
 
 

@@ -155,12 +155,12 @@ PRESETS: dict[str, Machine] = {
                 "pcie": 10e9,
                 "fabric": "switch",
                 "nics": 1,
-                "nic": 23.1e6,
+                "nic": 23.5e6,
                 "latency": (22e-6, 80e-6),
             },
             Costs(base=36e-6, overhead=55e-6, gamma=0.12e-9),
             "",
-            "python -m sim hosts --rate 200mbit: TCP gets 0.925 of a port's rate through when both directions are busy "
+            "python -m sim hosts --rate 200mbit: TCP gets 0.94 of a port's rate through when both directions are busy "
             "(0.956 are not headers, and acknowledgements take 0.02); ranks of a host on loopback",
         ),
         Machine("rails", "cluster", {"fabric": "rails", "latency": (1e-6, 5e-6)}),
