@@ -36,6 +36,8 @@ def read_machine(path: Path, gpu: str = "") -> Machine:
         said = json.loads(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply for a machine") from None
     try:
         return from_dict(said)
     except ValueError as error:
