@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .machine import KINDS, Machine, changed
+from .kinds import KINDS
+from .machine import Machine, changed
 from .presets import PRESETS
 from .protocols import read_protocols, write_protocols
 from .units import parse_bandwidth, parse_time
