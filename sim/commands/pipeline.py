@@ -55,6 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from collectives.atomic import check_writable
     from collectives.errors import ScheduleError
+    from parallel.pipeline.schedule import counted
+    from parallel.pipeline.schedules import find
 
     from ..draw import pictures
     from ..pipeline import simulate
@@ -72,7 +74,12 @@ def main(args: argparse.Namespace) -> int:
             return compare(args, times)
         if args.memory is not None:
             raise ValueError(f"--memory {args.memory:g}: it goes with --compare; add --compare all")
-        run = simulate(args.schedule, args.stages, args.microbatches, args.chunks, times)
+        schedule, chunks = find(args.schedule), args.chunks
+        if chunks is not None and not schedule.flexible and chunks != schedule.chunks:
+            held = counted(schedule.chunks, "chunk")
+            print(f"note: a rank of {schedule.name} holds {held}; --chunks {chunks} is left out", file=sys.stderr)
+            chunks = None
+        run = simulate(schedule, args.stages, args.microbatches, chunks, times)
         if args.html or args.svg or args.trace:
             pictures.draw(args, replay(run))
     except ScheduleError as error:

@@ -402,6 +402,19 @@ def test_comparing_at_equal_memory():
     assert "the fastest that fits: zb-h2, 79 s a step" in out
 
 
+def test_every_schedule_takes_every_option():
+    words = "--chunks 2 --forward 1 --backward 2 --weight 1 --p2p 0 --overlap sum --json"
+    for name in NAMES:
+        said = subprocess.run(
+            [sys.executable, "-m", "sim", "pipeline", "--schedule", name, *words.split()],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        chunks = json.loads(said.stdout)["chunks"]
+        assert (chunks == 2) != ("--chunks 2 is left out" in said.stderr)
+
+
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
@@ -410,7 +423,6 @@ def test_comparing_at_equal_memory():
         (["--microbatches", "0"], "--microbatches 0: use a number from 1 on"),
         (["--forward", "-1"], "--forward '-1': write a time like"),
         (["--weight", "3"], "weight=3: it is a part of backward=2; use at most that"),
-        (["--chunks", "2"], "chunks=2 of 1f1b: a rank holds 1 chunk"),
         (["--straggler", "2"], "--straggler '2': write RANK=FACTOR, like 2=1.5"),
         (["--compare", ","], "--compare ',': write all, or names like 1f1b,zbv"),
         (["--memory", "8"], "--memory 8: it goes with --compare"),
