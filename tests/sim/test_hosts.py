@@ -35,6 +35,8 @@ else:
 """
 
 HOLDER = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 from sim.hosts import Hosts
 with Hosts(2, rate="200mbit") as hosts:
     hosts.run(["sh", "-c", "readlink /proc/self/ns/net; sleep 100"])
