@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from . import failure
 from .contract import contract_of
-from .cost import Machine, predict
+from .cost import LOOPBACK, Machine, predict
 from .executor import Progress, StepFailure
 from .registry import find
 
@@ -44,8 +44,6 @@ TIE = 0.05  # the model is no better than this
 SEGMENT = 1 << 20
 MOST_CHANNELS = 16
 
-# From `python -m collectives bench` on two cores (see BENCHMARKS.md); good to a few tens of percent.
-LOOPBACK = Machine(alpha=22e-6, beta=0.40e-9, gamma=0.12e-9, base=36e-6, overhead=55e-6)
 GPU = Machine(alpha=8e-6, beta=1 / 200e9, gamma=1 / 1.2e12, base=10e-6, overhead=6e-6)
 
 
@@ -55,7 +53,7 @@ def machine_here(backend: str, local_ranks: int, size: int) -> Machine:
         return GPU
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     hosts = max(1, size // max(1, local_ranks))
-    return Machine(LOOPBACK.alpha, LOOPBACK.beta, LOOPBACK.gamma, LOOPBACK.base, LOOPBACK.overhead, cores * hosts)
+    return replace(LOOPBACK, cores=cores * hosts)
 
 
 @lru_cache(maxsize=4096)

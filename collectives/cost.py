@@ -41,6 +41,10 @@ class Machine:
     cores: int = 0
 
 
+# gloo over loopback, from `python -m collectives bench` on two cores (see BENCHMARKS.md); good to some tens of percent.
+LOOPBACK = Machine(alpha=22e-6, beta=0.40e-9, gamma=0.12e-9, base=36e-6, overhead=55e-6)
+
+
 def predict(schedule: Schedule, size: int, nbytes: float, machine: Machine) -> float:
     """Seconds that ``schedule`` takes on ``size`` ranks of ``machine``.
 

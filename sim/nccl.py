@@ -159,13 +159,6 @@ class Nccl:
         return max((1 + 1 / local) / factor(local) * factor(self.local) / self.inside, nics)
 
 
-def in_protocol(machine: Machine, protocol: Protocol) -> Machine:
-    """The machine as a schedule sees it that is carried in this protocol: its latencies, and its share of the links."""
-    speeds = {name: machine.parameters[name] * protocol.share for name in LINKS if name in machine.parameters}
-    parameters = {**machine.parameters, **speeds, "latency": (protocol.inside, protocol.between)}
-    return replace(machine, parameters=parameters, costs=replace(machine.costs, base=protocol.base))
-
-
 def bus_bandwidth(network: Network) -> float:
     """Bytes a second that every rank passes on in rings: a step of all rings at once, on links without latency."""
     orders = list(ring_orders(network))

@@ -11,12 +11,15 @@ import difflib
 from dataclasses import replace
 from pathlib import Path
 
+from collectives.cost import LOOPBACK
+
 from .gpu import GPUS, gpu_of
 from .machine import Costs, Machine, changed
 from .nodes import CUBE_MESH
 from .protocols import AMPERE, BLACKWELL, EFA, HOPPER, INFINIBAND, PCIE, VOLTA, Generation, protocols
 
 NCCL = Costs(base=8e-6, gamma=0.0)  # a kernel is started; adding hides behind the links
+GLOO = Costs(LOOPBACK.base, LOOPBACK.overhead, LOOPBACK.gamma)
 
 
 def _switched(
@@ -94,39 +97,25 @@ PRESETS: dict[str, Machine] = {
             "8 GPUs, each joined with each by 64 GB/s of Infinity Fabric (of which 48 carry data)",
             protocols(AMPERE),
         ),
-        Machine(
-            "pcie-4",
-            "cluster",
-            {
-                "node": "pcie",
-                "local": 4,
-                "pcie": 22e9,
-                "socket": 16e9,
-                "nics": 1,
-                "nic": 11e9,
-                "latency": (8e-6, 20e-6),
-            },
-            NCCL,
-            "a10",
-            "PCIe 4.0 x16, two GPUs a switch, two sockets",
-            protocols(PCIE),
-        ),
-        Machine(
-            "pcie-8",
-            "cluster",
-            {
-                "node": "pcie",
-                "local": 8,
-                "pcie": 22e9,
-                "socket": 16e9,
-                "nics": 1,
-                "nic": 11e9,
-                "latency": (8e-6, 20e-6),
-            },
-            NCCL,
-            "a10",
-            "PCIe 4.0 x16, two GPUs a switch, two sockets",
-            protocols(PCIE),
+        *(
+            Machine(
+                f"pcie-{local}",
+                "cluster",
+                {
+                    "node": "pcie",
+                    "local": local,
+                    "pcie": 22e9,
+                    "socket": 16e9,
+                    "nics": 1,
+                    "nic": 11e9,
+                    "latency": (8e-6, 20e-6),
+                },
+                NCCL,
+                "a10",
+                "PCIe 4.0 x16, two GPUs a switch, two sockets",
+                protocols(PCIE),
+            )
+            for local in (4, 8)
         ),
         Machine(
             "2xt4",
@@ -140,8 +129,8 @@ PRESETS: dict[str, Machine] = {
         Machine(
             "laptop",
             "loopback",
-            {"bandwidth": 2.5e9, "cores": 2, "latency": (22e-6, 22e-6)},
-            Costs(base=36e-6, overhead=55e-6, gamma=0.12e-9, cores=2),
+            {"bandwidth": 1 / LOOPBACK.beta, "cores": 2, "latency": (LOOPBACK.alpha, LOOPBACK.alpha)},
+            replace(GLOO, cores=2),
             "",
             "gloo on loopback, measured on two cores with python -m collectives bench",
         ),
@@ -151,14 +140,14 @@ PRESETS: dict[str, Machine] = {
             {
                 "node": "nvswitch",
                 "local": 1,
-                "nvlink": 2.5e9,
+                "nvlink": 1 / LOOPBACK.beta,
                 "pcie": 10e9,
                 "fabric": "switch",
                 "nics": 1,
                 "nic": 23.5e6,
-                "latency": (22e-6, 80e-6),
+                "latency": (LOOPBACK.alpha, 80e-6),
             },
-            Costs(base=36e-6, overhead=55e-6, gamma=0.12e-9),
+            GLOO,
             "",
             "python -m sim hosts --rate 200mbit: TCP gets 0.94 of a port's rate through when both directions are busy "
             "(0.956 are not headers, and acknowledgements take 0.02); ranks of a host on loopback",

@@ -10,9 +10,9 @@ import pytest
 
 from collectives.registry import find
 from sim.collective import simulate
-from sim.machine import Protocol
+from sim.machine import Machine, Protocol
 from sim.machine_file import from_dict, to_dict
-from sim.nccl import Nccl, bus_bandwidth, in_protocol, ring_orders
+from sim.nccl import LINKS, Nccl, bus_bandwidth, ring_orders
 from sim.presets import PRESETS, find_machine
 from sim.protocols import read_protocols, write_protocols
 
@@ -112,6 +112,13 @@ def test_time_grows_with_size_and_small_messages_go_in_ll(name: str, collective:
     assert best[-1].name.endswith("Simple")
     if collective in ("all_reduce", "broadcast"):
         assert best[0].name.endswith("/LL")
+
+
+def in_protocol(machine: Machine, protocol: Protocol) -> Machine:
+    """The machine as a schedule sees it that is carried in this protocol: its latencies, and its share of the links."""
+    speeds = {name: machine.parameters[name] * protocol.share for name in LINKS if name in machine.parameters}
+    parameters = {**machine.parameters, **speeds, "latency": (protocol.inside, protocol.between)}
+    return replace(machine, parameters=parameters, costs=replace(machine.costs, base=protocol.base))
 
 
 def test_a_ring_in_a_protocol_is_what_the_simulator_finds() -> None:
