@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from .contract import BLOCK_ONLY
 from .schedule import Buffer, Chunk, ChunkLike, Operation, Program, Recv, Reduce, Schedule, Send, Step
+from .sentence import Sentence
 
 ChunkMap: TypeAlias = Sequence[ChunkLike | Sequence[ChunkLike]]
 
@@ -38,7 +39,9 @@ def place(
     """
 
     if len(set(ranks)) < len(ranks) or min(ranks, default=0) < 0:
-        raise ValueError(f"ranks={list(ranks)}: each must be another rank, from 0 on")
+        raise ValueError(
+            Sentence("combinators.ranks", "ranks={ranks}: each must be another rank, from 0 on", ranks=str(list(ranks)))
+        )
 
     def real(chunk: ChunkLike) -> Iterator[ChunkLike]:
         if chunks is None or (isinstance(chunk, Chunk) and chunk.buffer in keep):
@@ -104,18 +107,40 @@ def rings(orders: Sequence[Sequence[int]], collective: str = "all_reduce") -> Sc
         "reduce_scatter": ring.reduce_scatter,
     }
     if collective not in programs:
-        raise ValueError(f"collective={collective!r} has no ring: use one of {', '.join(programs)}")
+        raise ValueError(
+            Sentence(
+                "rings.collective",
+                "collective={collective} has no ring: use one of {known}",
+                collective=repr(collective),
+                known=tuple(programs),
+            )
+        )
     orders = [[int(rank) for rank in order] for order in orders]
     if not orders:
-        raise ValueError("orders is empty: give one order of the ranks a ring")
+        raise ValueError(Sentence("rings.no_orders", "orders is empty: give one order of the ranks a ring"))
     for order in orders:
         if sorted(order) != list(range(len(orders[0]))):
-            raise ValueError(f"order {list(order)} is not a permutation of ranks 0 to {len(orders[0]) - 1}")
+            raise ValueError(
+                Sentence(
+                    "rings.no_permutation",
+                    "order {order} is not a permutation of ranks 0 to {last}",
+                    order=str(list(order)),
+                    last=len(orders[0]) - 1,
+                )
+            )
 
     def along(order: Sequence[int]) -> Program:
         def program(rank: int, size: int) -> Iterable[Step]:
             if size != len(order):
-                raise ValueError(f"order {list(order)} is for {len(order)} ranks, but there are {size}")
+                raise ValueError(
+                    Sentence(
+                        "rings.other_size",
+                        "order {order} is for {length} ranks, but there are {size}",
+                        order=str(list(order)),
+                        length=len(order),
+                        size=size,
+                    )
+                )
             return place(programs[collective](order.index(rank), size), order, order)
 
         return program

@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 
 from .errors import ScheduleError
 from .schedule import Chunk, ChunkLike
+from .sentence import Sentence
 
 Place: TypeAlias = tuple[str, int]
 Content: TypeAlias = tuple[Any, int]
@@ -70,10 +71,14 @@ class Contract:
                 first, count = rank * (chunks // size), chunks // size
         if self.name == "all_to_all" and space == "work":
             raise ScheduleError(
-                f'rank {rank} names chunk {chunk}, but all_to_all has no working buffer: write Buffer("input")[i] '
-                'or Buffer("output")[i]',
+                Sentence(
+                    "contract.no_working_buffer",
+                    "rank {rank} names chunk {chunk}, but all_to_all has no working buffer: "
+                    'write Buffer("input")[i] or Buffer("output")[i]',
+                    rank=rank,
+                    chunk=str(chunk),
+                ),
                 "missing",
-                rank,
             )
         try:
             index = operator.index(index)
@@ -81,10 +86,16 @@ class Contract:
             index = -1
         if not 0 <= index < count:
             raise ScheduleError(
-                f"rank {rank} names chunk {chunk}, which does not exist: there are {count}, 0 to {count - 1}; "
-                "take the index modulo their number",
+                Sentence(
+                    "contract.no_such_chunk",
+                    "rank {rank} names chunk {chunk}, which does not exist: there are {count}, 0 to {last}; "
+                    "take the index modulo their number",
+                    rank=rank,
+                    chunk=str(chunk),
+                    count=count,
+                    last=count - 1,
+                ),
                 "missing",
-                rank,
             )
         return space, first + index
 
@@ -133,4 +144,11 @@ def contract_of(collective: str) -> Contract:
     try:
         return CONTRACTS[collective]
     except KeyError:
-        raise ValueError(f"collective {collective!r} is unknown: use one of {', '.join(CONTRACTS)}") from None
+        raise ValueError(
+            Sentence(
+                "contract.unknown_collective",
+                "collective {collective} is unknown: use one of {known}",
+                collective=repr(collective),
+                known=tuple(CONTRACTS),
+            )
+        ) from None

@@ -18,13 +18,14 @@ import textwrap
 import threading
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from .sentence import Sentence
 from .worker import Failure, Orders, Result, Task, dumps, live
 
 if TYPE_CHECKING:
@@ -79,7 +80,13 @@ class Crew:
         RankFailed, RankTimeout: the group could not be made.
     """
 
-    def __init__(self, orders: Orders, start: Start | None, task: Task | None) -> None:
+    def __init__(
+        self,
+        orders: Orders,
+        start: Start | None,
+        task: Task | None,
+        hopeless: Callable[[], bool] | None = None,
+    ) -> None:
         if not isinstance(orders.ranks, int) or orders.ranks < 1:
             raise ValueError(f"ranks={orders.ranks!r}: start at least 1 process")
         start = start or _usual_start(orders.backend)
@@ -91,6 +98,7 @@ class Crew:
         if start == "fork" and dist.is_initialized():
             raise ValueError("start='fork': a rank cannot fork ranks, as they would inherit its group; use 'spawn'")
         self.orders = orders
+        self._hopeless = hopeless
         self.deadline = time.monotonic() + orders.timeout
         self.processes: list[BaseProcess] = []
         self.lines: list[Connection] = []
@@ -177,7 +185,7 @@ class Crew:
         deadline = self.deadline
         while busy := [r for r in range(self.orders.ranks) if r not in results and r not in failures]:
             now = time.monotonic()
-            if now >= deadline:
+            if now >= deadline or (self._hopeless is not None and self._hopeless()):
                 break
             for rank in self._stirred(busy, deadline - now):
                 outcome = self._hear(rank, now)
@@ -201,7 +209,8 @@ class Crew:
         handles: dict[Any, int] = {self.lines[rank]: rank for rank in busy}
         handles |= {self.processes[rank].sentinel: rank for rank in busy}
         # not longer than a second: a process of the rank's own may keep the handles of a dead rank open
-        stirred = {handles[handle] for handle in wait(list(handles), min(patience, 1.0))}
+        longest = 1.0 if self._hopeless is None else 0.25
+        stirred = {handles[handle] for handle in wait(list(handles), min(patience, longest))}
         return sorted(stirred | {rank for rank in busy if not self.processes[rank].is_alive()})
 
     def _hear(self, rank: int, asked: float) -> Result | Failure:
@@ -265,11 +274,11 @@ def _usual_start(backend: str) -> Start:
 def _obituary(process: BaseProcess) -> str:
     code = process.exitcode
     if code is None:
-        return "closed its line to the parent"
+        return Sentence("crew.line_closed", "closed its line to the parent")
     if code >= 0:
-        return f"exited with code {code}"
+        return Sentence("crew.exited", "exited with code {code}", code=code)
     name = signal.Signals(-code).name if -code in signal.valid_signals() else "unknown"
-    return f"killed by signal {name} ({-code})"
+    return Sentence("crew.killed", "killed by signal {name} ({number})", name=name, number=-code)
 
 
 def _read(stack: Connection) -> str:

@@ -11,8 +11,8 @@ import difflib
 import importlib
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from . import __version__
@@ -28,12 +28,19 @@ class Parser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Door:
-    """What a package does from a command line; ``commands`` are modules by name."""
+    """What a package does from a command line; ``commands`` are modules by name.
+
+    default: the command that runs if none is named; without one, the help is shown. options: adds what every command
+    takes, before or after its name. helps: what a command does, by name, in place of its module's ``HELP``.
+    """
 
     package: str
     description: str
     commands: Mapping[str, str]
     examples: str
+    default: str = ""
+    options: Callable[[argparse.ArgumentParser], None] | None = None
+    helps: Mapping[str, str] = field(default_factory=dict)
 
     def build(self, argv: Sequence[str]) -> Parser:
         """The parser that ``argv`` needs: with one command if it starts with one, else with all."""
@@ -45,31 +52,50 @@ class Door:
             allow_abbrev=False,
         )
         parser.add_argument("--version", action="store_true", help="print the version and where the packages come from")
+        if self.options:
+            self.options(parser)
         commands = parser.add_subparsers(
             title="commands", metavar="COMMAND", parser_class=Parser, description="COMMAND --help tells more of each"
         )
-        for name in argv[:1] if argv and argv[0] in self.commands else self.commands:
+        chosen = argv[0] if argv and argv[0] in self.commands else None
+        for name in [chosen] if chosen else self.commands:
+            if name in self.helps and not chosen:  # listed, so that its module is not needed
+                commands.add_parser(name, help=self.helps[name])
+                continue
             module = importlib.import_module(self.commands[name])
+            does = self.helps.get(name) or module.HELP
             command = commands.add_parser(
                 name,
-                help=module.HELP,
-                description=module.HELP,
+                help=does,
+                description=does,
                 epilog=getattr(module, "EXAMPLES", None),
                 formatter_class=argparse.RawDescriptionHelpFormatter,
                 allow_abbrev=False,
             )
             module.add_arguments(command)
+            if self.options:
+                self.options(command)
             command.set_defaults(main=module.main)
         return parser
 
+    def split(self, argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """The options that every command takes, and the rest: the command and what it alone takes."""
+        if self.options is None:
+            return argparse.Namespace(), list(argv)
+        parser = Parser(prog=f"python -m {self.package}", add_help=False, allow_abbrev=False)
+        self.options(parser)
+        return parser.parse_known_args(argv)
+
     def main(self, argv: Sequence[str] | None = None) -> int:
         """Run the command; its exit status (2: a wrong argument)."""
-        argv = sys.argv[1:] if argv is None else argv
+        common, argv = self.split(sys.argv[1:] if argv is None else argv)
+        argv = argv or [self.default] * bool(self.default)
         parser = self.build(argv)
         if argv and not argv[0].startswith("-") and argv[0] not in self.commands:
             near = difflib.get_close_matches(argv[0], self.commands, n=3) or list(self.commands)
             parser.error(f"there is no command {argv[0]!r}: use {' or '.join(near)}")
         args = parser.parse_args(argv)
+        vars(args).update(vars(common))
         if args.version:
             print(version_text(__version__))
             return 0

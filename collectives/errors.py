@@ -4,25 +4,34 @@ from __future__ import annotations
 
 from typing import Literal
 
+from .sentence import Sentence
+
 Kind = Literal["deadlock", "race", "order", "missing", "duplicate"]
 
 
 class ScheduleError(ValueError):
-    """A schedule that must not run. ``str(error)`` is one sentence: what is wrong, where, and how to mend it.
+    """A schedule that must not run. ``sentence`` says what is wrong, where, and how to mend it.
+
+    A plain string becomes the field ``sentence`` of a sentence without words of its own.
 
     kind: ``deadlock`` (ranks wait for each other), ``race`` (two operations of one step touch a chunk),
         ``order`` (both ends of a message disagree on what it carries, or data lands in the wrong place),
         ``missing`` (a message without its other end, a chunk sent before it is held, a contribution absent at the
         end) or ``duplicate`` (a contribution combined twice).
-    rank, step: where it shows; None where the fault has no single place.
+    rank, step: where it shows, as the sentence's fields say unless given; None where it has no single place.
     """
 
     def __init__(self, sentence: str, kind: Kind, rank: int | None = None, step: int | None = None) -> None:
-        super().__init__(sentence)
-        self.kind, self.rank, self.step = kind, rank, step
+        said = (
+            sentence if isinstance(sentence, Sentence) else Sentence("schedule.plain", "{sentence}", sentence=sentence)
+        )
+        super().__init__(said)
+        self.sentence, self.kind = said, kind
+        self.rank: int | None = said.fields.get("rank") if rank is None else rank
+        self.step: int | None = said.fields.get("step") if step is None else step
 
-    def __reduce__(self) -> tuple[type[ScheduleError], tuple[str, Kind, int | None, int | None]]:
-        return type(self), (str(self), self.kind, self.rank, self.step)
+    def __reduce__(self) -> tuple[type[ScheduleError], tuple[Sentence, Kind, int | None, int | None]]:
+        return type(self), (self.sentence, self.kind, self.rank, self.step)
 
 
 class CollectiveError(RuntimeError):

@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-from .log import Log, Operation
+from .log import VERBS, Log, Operation, Pair
+from .overlap import overlap
+from .sentence import Sentence
 from .waits import Wait, find_cycle, in_words
 
 
-def explain(log: Log) -> str | None:
+def explain(log: Log) -> Sentence | None:
     """One sentence that says why the program failed, hung, or is wrong although it ended; None if all is well.
 
     Looks, in this order, for ends of a message that disagree on its size or tag, ranks that wait for each other, a rank
-    that failed by itself, a rank that waits for what never comes, and operations that nobody waited for.
+    that failed by itself, a rank that waits for what never comes, memory that is used while a receive or send still
+    needs it, and operations that nobody waited for.
     """
-    pairs, lonely = _pair(log)
+    pairs, lonely = log.pairs()
     blocked = _blocked(log, lonely)
     return (
         _sizes(pairs)
         or _other_tag(blocked, lonely)
         or _cycle(blocked)
         or _failed(log, blocked, consequences=False)
-        or _partner(log, blocked, lonely)
+        or _partner(log, blocked)
         or _collective(log)
+        or overlap(log)
         or _unwaited(log)
         or _failed(log, blocked, consequences=True)
         or _unfinished(log)
     )
-
-
-Pair = tuple[Operation, Operation, int]  # a send, its receive, and which of its channel they are, from 1
-
-
-def _pair(log: Log) -> tuple[list[Pair], list[Operation]]:
-    """The k-th send of a pair of ranks meets the k-th receive, per group and tag; and those that meet nobody."""
-    channels: dict[tuple[object, ...], tuple[list[Operation], list[Operation]]] = {}
-    lonely: list[Operation] = []
-    for message in log.messages():
-        if message.peer is None:
-            lonely.append(message)
-            continue
-        sends = message.op == "send"
-        ends = (message.rank, message.peer) if sends else (message.peer, message.rank)
-        channels.setdefault((message.group, message.tag, *ends), ([], []))[0 if sends else 1].append(message)
-    pairs = []
-    for sent, received in channels.values():
-        both = min(len(sent), len(received))
-        pairs += [(sent[k], received[k], k + 1) for k in range(both)]
-        lonely += sent[both:] + received[both:]
-    return pairs, lonely
 
 
 def _blocked(log: Log, lonely: list[Operation]) -> dict[int, Operation]:
@@ -61,43 +43,72 @@ def _blocked(log: Log, lonely: list[Operation]) -> dict[int, Operation]:
     return blocked
 
 
-def _sizes(pairs: list[Pair]) -> str | None:
+def _sizes(pairs: list[Pair]) -> Sentence | None:
     wrong = [pair for pair in pairs if pair[0].bytes != pair[1].bytes]
     if not wrong:
         return None
     send, receive, count = min(wrong, key=lambda pair: max(pair[0].time, pair[1].time))
-    tag = f" with tag {send.tag}" if send.tag else ""
-    return (
-        f"rank {send.rank}'s {_ordinal(count)} send to rank {receive.rank}{tag} carries {send.bytes} bytes"
-        f"{_at(send)}, but rank {receive.rank} receives {receive.bytes}{_at(receive)}: "
-        "both tensors must have as many elements of the same type"
+    return Sentence(
+        "log.sizes",
+        "rank {rank}'s {ordinal} send to rank {peer}{tagged} carries {sent} bytes{sent_at}, but rank {peer} receives "
+        "{received}{received_at}: both tensors must have as many elements of the same type",
+        rank=send.rank,
+        ordinal=_ordinal(count),
+        peer=receive.rank,
+        tagged=send.tagged,
+        sent=send.bytes,
+        sent_at=send.at,
+        received=receive.bytes,
+        received_at=receive.at,
+        count=count,
     )
 
 
-def _cycle(blocked: dict[int, Operation]) -> str | None:
-    verbs = {"send": "send", "recv": "receive"}
-    cycle = find_cycle({rank: Wait(rank, o.peer, verbs[o.op]) for rank, o in blocked.items() if o.peer is not None})
-    if not cycle:
-        return None
-    places = [f"rank {wait.rank} at {blocked[wait.rank].where}" for wait in cycle if blocked[wait.rank].where]
-    return in_words(cycle) + (f" [{', '.join(places)}]" if places else "")
+def _cycle(blocked: dict[int, Operation]) -> Sentence | None:
+    cycle = find_cycle(
+        {
+            rank: Wait(rank, operation.peer, VERBS[operation.op], where=operation.where)
+            for rank, operation in blocked.items()
+            if operation.peer is not None
+        }
+    )
+    return in_words(cycle) if cycle else None
 
 
-def _other_tag(blocked: dict[int, Operation], lonely: list[Operation]) -> str | None:
+def _other_tag(blocked: dict[int, Operation], lonely: list[Operation]) -> Sentence | None:
     """A message whose other end is there, under another tag."""
     for rank, operation in sorted(blocked.items()):
         opposite = "recv" if operation.op == "send" else "send"
         for other in lonely:
-            if (other.op, other.rank, other.peer) == (opposite, operation.peer, rank) and other.tag != operation.tag:
-                verb = "receives" if opposite == "recv" else "sends"
-                return (
-                    f"rank {rank} waits to {operation}, but rank {other.rank} {verb} with tag {other.tag}{_at(other)}, "
-                    f"not {operation.tag}; give both the same tag"
+            if (other.op, other.rank, other.peer) != (opposite, operation.peer, rank) or other.tag == operation.tag:
+                continue
+            if opposite == "recv":
+                return Sentence(
+                    "log.received_with_other_tag",
+                    "rank {rank} waits to {operation}, but rank {peer} receives with tag {other_tag}{at}, not {tag}; "
+                    "give both the same tag",
+                    rank=rank,
+                    operation=operation.sentence,
+                    peer=other.rank,
+                    other_tag=other.tag,
+                    at=other.at,
+                    tag=operation.tag,
                 )
+            return Sentence(
+                "log.sent_with_other_tag",
+                "rank {rank} waits to {operation}, but rank {peer} sends with tag {other_tag}{at}, not {tag}; "
+                "give both the same tag",
+                rank=rank,
+                operation=operation.sentence,
+                peer=other.rank,
+                other_tag=other.tag,
+                at=other.at,
+                tag=operation.tag,
+            )
     return None
 
 
-def _failed(log: Log, blocked: dict[int, Operation], consequences: bool) -> str | None:
+def _failed(log: Log, blocked: dict[int, Operation], consequences: bool) -> Sentence | None:
     """The first rank that failed; a failure of communication is a consequence, its cause lies with another rank."""
     ends = [end for end in log.ends.values() if end.state == "died"]
     for end in log.ends.values():
@@ -108,85 +119,180 @@ def _failed(log: Log, blocked: dict[int, Operation], consequences: bool) -> str 
         return None
     first = min(ends, key=lambda end: end.time)
     last = log.operations[first.rank][-1:]
-    after = f"its last operation was: {last[0]}" if last else "it had not sent or received anything"
-    return f"rank {first.rank} failed by itself: {first.error}; {after}"
+    if not last:
+        return Sentence(
+            "log.failed_at_once",
+            "rank {rank} failed by itself: {error}; it had not sent or received anything",
+            rank=first.rank,
+            error=first.error,
+        )
+    return Sentence(
+        "log.failed",
+        "rank {rank} failed by itself: {error}; its last operation was: {last}",
+        rank=first.rank,
+        error=first.error,
+        last=last[0].sentence,
+    )
 
 
-def _partner(log: Log, blocked: dict[int, Operation], lonely: list[Operation]) -> str | None:
+def _partner(log: Log, blocked: dict[int, Operation]) -> Sentence | None:
     for rank, operation in sorted(blocked.items()):
         peer = operation.peer
         if peer is None:
-            return f"rank {rank} waits: {operation}, but no rank sends to it any more"
-        if peer in blocked:
-            continue
-        sends = operation.op == "send"
-        waits = f"rank {rank} waits to {operation}"
-        end = log.ends.get(peer)
-        if busy := [o for o in log.operations.get(peer, []) if o.state == "waiting"]:
-            return f"{waits}, but rank {peer} stands in another operation: {busy[-1]}"
-        if end is None:
-            return f"{waits}, but the record of rank {peer} ends before that"
-        if end.state == "stopped":
-            return f"{waits}, but rank {peer} was still busy with something else when it was stopped"
-        verb = "receives" if sends else "sends"
-        opposite = "recv" if sends else "send"
-        done = sum(
-            1
-            for o in log.operations.get(peer, [])
-            if o.is_message and (o.op, o.peer, o.tag, o.group) == (opposite, rank, operation.tag, operation.group)
+            return Sentence(
+                "log.nobody_sends",
+                "rank {rank} waits: {operation}, but no rank sends to it any more",
+                rank=rank,
+                operation=operation.sentence,
+            )
+        if peer not in blocked:
+            return _absent(log, operation, peer)
+    return None
+
+
+def _absent(log: Log, operation: Operation, peer: int) -> Sentence:
+    """Why the other end of a message is not there, though its rank does not wait for a message."""
+    rank, what, end = operation.rank, operation.sentence, log.ends.get(peer)
+    theirs = log.operations.get(peer, [])
+    if busy := [other for other in theirs if other.state == "waiting"]:
+        return Sentence(
+            "log.peer_elsewhere",
+            "rank {rank} waits to {operation}, but rank {peer} stands in another operation: {other}",
+            rank=rank,
+            operation=what,
+            peer=peer,
+            other=busy[-1].sentence,
         )
-        noun = "receive" if sends else "send"
-        toward = "from" if sends else "to"
-        count = f"{done or 'no'} {noun}{'s' if done != 1 else ''}"
-        why = f"it has ended after {count} {toward} rank {rank}; add the missing {noun}, or take this one away"
-        return f"{waits}, which never {verb} it: {why}"
-    return None
+    if end is None:
+        return Sentence(
+            "log.record_ends",
+            "rank {rank} waits to {operation}, but the record of rank {peer} ends before that",
+            rank=rank,
+            operation=what,
+            peer=peer,
+        )
+    if end.state == "stopped":
+        return Sentence(
+            "log.peer_busy",
+            "rank {rank} waits to {operation}, but rank {peer} was still busy with something else when it was stopped",
+            rank=rank,
+            operation=what,
+            peer=peer,
+        )
+    opposite = "recv" if operation.op == "send" else "send"
+    wanted = (opposite, rank, operation.tag, operation.group)
+    done = sum(o.is_message and (o.op, o.peer, o.tag, o.group) == wanted for o in theirs)
+    if opposite == "recv":
+        return Sentence(
+            "log.never_received",
+            "rank {rank} waits to {operation}, which never receives it: it has ended after {receives} from rank "
+            "{rank}; add the missing receive, or take this one away",
+            rank=rank,
+            operation=what,
+            peer=peer,
+            receives=_receives(done),
+            done=done,
+        )
+    return Sentence(
+        "log.never_sent",
+        "rank {rank} waits to {operation}, which never sends it: it has ended after {sends} to rank {rank}; "
+        "add the missing send, or take this one away",
+        rank=rank,
+        operation=what,
+        peer=peer,
+        sends=_sends(done),
+        done=done,
+    )
 
 
-def _collective(log: Log) -> str | None:
+def _collective(log: Log) -> Sentence | None:
     """A rank in a collective that another one has not entered."""
-
-    def entered(rank: int, group: str) -> list[Operation]:
-        return [o for o in log.operations[rank] if o.op not in ("send", "recv") and o.group == group]
-
-    for rank in log.operations:
-        for operation in log.operations[rank]:
-            if operation.op in ("send", "recv") or operation.state not in ("waiting", "failed"):
-                continue
-            count = len(entered(rank, operation.group))
-            for other, operations in log.operations.items():
-                if len(entered(other, operation.group)) < count:
-                    last = f"; its last operation was: {operations[-1]}" if operations else ""
-                    return f"rank {rank} waits in {operation}, which rank {other} never enters{last}"
-    return None
-
-
-def _unwaited(log: Log) -> str | None:
-    for rank, operations in sorted(log.operations.items()):
+    for rank, operations in log.operations.items():
         for operation in operations:
-            if operation.state == "unwaited":
-                call = operation.call or operation.op
-                name = "send" if operation.op == "send" else "receive"
-                what = str(operation).replace(name, call, 1)
-                return (
-                    f"rank {rank} never waited for its {what}: keep what dist.{call} returns, and call wait() on it "
-                    "before the tensor is used again"
+            if not operation.is_collective or operation.state not in ("waiting", "failed"):
+                continue
+            count = len(log.entered(rank, operation.group))
+            for other in operation.members or log.operations:
+                if len(log.entered(other, operation.group)) >= count:
+                    continue
+                last = log.operations.get(other, [])[-1:]
+                if not last:
+                    return Sentence(
+                        "log.not_entered_at_all",
+                        "rank {rank} waits in {operation}, which rank {peer} never enters",
+                        rank=rank,
+                        operation=operation.sentence,
+                        peer=other,
+                    )
+                return Sentence(
+                    "log.not_entered",
+                    "rank {rank} waits in {operation}, which rank {peer} never enters; its last operation was: {last}",
+                    rank=rank,
+                    operation=operation.sentence,
+                    peer=other,
+                    last=last[0].sentence,
                 )
     return None
 
 
-def _unfinished(log: Log) -> str | None:
-    for rank, end in sorted(log.ends.items()):
-        if end.state == "stopped":
-            last = f"after: {log.operations[rank][-1]}" if log.operations[rank] else "before it sent or received"
-            return f"rank {rank} did not end ({end.error}); it was busy {last}"
+def _unwaited(log: Log) -> Sentence | None:
+    for rank, operations in sorted(log.operations.items()):
+        for operation in operations:
+            if operation.state == "unwaited":
+                return Sentence(
+                    "log.unwaited",
+                    "rank {rank} never waited for its {called}: keep what dist.{call} returns, and call wait() on it "
+                    "before the tensor is used again",
+                    rank=rank,
+                    called=operation.called,
+                    call=operation.call or operation.op,
+                )
     return None
 
 
-def _at(operation: Operation) -> str:
-    return f" ({operation.where})" if operation.where else ""
+def _unfinished(log: Log) -> Sentence | None:
+    for rank, end in sorted(log.ends.items()):
+        if end.state != "stopped":
+            continue
+        if not log.operations[rank]:
+            return Sentence(
+                "log.unfinished_at_once",
+                "rank {rank} did not end ({error}); it was busy before it sent or received",
+                rank=rank,
+                error=end.error,
+            )
+        return Sentence(
+            "log.unfinished",
+            "rank {rank} did not end ({error}); it was busy after: {last}",
+            rank=rank,
+            error=end.error,
+            last=log.operations[rank][-1].sentence,
+        )
+    return None
 
 
-def _ordinal(count: int) -> str:
-    ending = "th" if count % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(count % 10, "th")
-    return f"{count}{ending}"
+def _ordinal(count: int) -> Sentence:
+    last = 0 if count % 100 in (11, 12, 13) else count % 10
+    if last == 1:
+        return Sentence("ordinal.st", "{number}st", number=count)
+    if last == 2:
+        return Sentence("ordinal.nd", "{number}nd", number=count)
+    if last == 3:
+        return Sentence("ordinal.rd", "{number}rd", number=count)
+    return Sentence("ordinal.th", "{number}th", number=count)
+
+
+def _sends(count: int) -> Sentence:
+    if count == 0:
+        return Sentence("count.no_sends", "no sends")
+    if count == 1:
+        return Sentence("count.one_send", "1 send")
+    return Sentence("count.sends", "{count} sends", count=count)
+
+
+def _receives(count: int) -> Sentence:
+    if count == 0:
+        return Sentence("count.no_receives", "no receives")
+    if count == 1:
+        return Sentence("count.one_receive", "1 receive")
+    return Sentence("count.receives", "{count} receives", count=count)

@@ -6,6 +6,8 @@ import importlib.metadata
 import importlib.util
 from pathlib import Path
 
+from .sentence import Sentence
+
 PACKAGES = ("collectives", "parallel", "sim", "lessons")
 DISTRIBUTION = "ringlab"
 
@@ -20,24 +22,43 @@ def origins() -> dict[str, Path | None]:
     return found
 
 
-def complaints() -> list[str]:
+def complaints() -> list[Sentence]:
     """One sentence for each package that is not ours, with the fix; empty if all is well."""
     root = Path(__file__).resolve().parent.parent
     said = []
     for name, origin in origins().items():
         if origin is None:
-            said.append(f"package {name} is missing: install {DISTRIBUTION} again (python -m pip install -e .)")
+            said.append(
+                Sentence(
+                    "installation.missing",
+                    "package {name} is missing: install {distribution} again (python -m pip install -e .)",
+                    name=name,
+                    distribution=DISTRIBUTION,
+                )
+            )
         elif origin.parent != root:
             said.append(
-                f"package {name} is loaded from {origin}, which shadows {DISTRIBUTION}'s own in {root}: "
-                "rename that folder, or work in another one"
+                Sentence(
+                    "installation.shadowed",
+                    "package {name} is loaded from {origin}, which shadows {distribution}'s own in {root}: "
+                    "rename that folder, or work in another one",
+                    name=name,
+                    distribution=DISTRIBUTION,
+                    origin=str(origin),
+                    root=str(root),
+                )
             )
     owners = importlib.metadata.packages_distributions()
     for name in PACKAGES:
         others = sorted(set(owners.get(name, [])) - {DISTRIBUTION})
         if others:
             said.append(
-                f"package {name} is also installed by {', '.join(others)}: use a virtual environment of its own"
+                Sentence(
+                    "installation.twice",
+                    "package {name} is also installed by {others}: use a virtual environment of its own",
+                    name=name,
+                    others=others,
+                )
             )
     return said
 

@@ -36,6 +36,7 @@ def run(
     grace: float = 2.0,
     batch: bool = False,
     prepare: Callable[[], object] | None = None,
+    hopeless: Callable[[], bool] | None = None,
     **kwargs: Any,
 ) -> list[T]:
     """Run ``function(*args, **kwargs)`` on ``ranks`` processes that form a group; the results in rank order.
@@ -50,6 +51,7 @@ def run(
         grace: seconds that the others have to end by themselves after the first failure.
         batch: ask for SCHED_BATCH, where there is such a thing: steadier times on an idle machine with few cores.
         prepare: called in each rank before the group is made, for instance to register a backend.
+        hopeless: asked here four times a second; once it says so, the ranks' time is up.
 
     Raises:
         RankFailed: a rank failed; the others have been ended.
@@ -57,7 +59,7 @@ def run(
         ValueError: a number of ranks or a way to start that makes no sense.
     """
     orders = Orders(ranks, backend, timeout, grace, batch, prepare, os.getpid(), once=True)
-    crew = Crew(orders, start, (function, args, kwargs))
+    crew = Crew(orders, start, (function, args, kwargs), hopeless)
     try:
         return cast("list[T]", crew.finish())
     finally:

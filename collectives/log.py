@@ -9,8 +9,12 @@ state     ``posted`` → ``waiting`` (in wait()) → ``done`` or ``failed``; ``r
           ``unwaited`` when the rank ended without having called wait().
           Of an end: ``returned``, ``raised``, ``died``, ``stopped`` (by the parent, because of others or of time)
 also      ``rank``, ``seq`` (one number an operation), ``bytes``, ``tag``, ``group``, ``call`` (``isend``),
-          ``blocking``, ``where`` (``ring.py:12``), ``time`` (seconds since 1970) and ``error``
+          ``blocking``, ``where`` (``ring.py:12``), ``time`` (seconds since 1970), ``error`` (a sentence is an
+          object of ``id``, ``template`` and ``fields``), ``memory`` (of a message's tensors: first address and
+          the one behind the last, of bytes; 0, 0 where unknown), ``members`` (of a collective: the group's ranks)
 ========  ============================================================================================
+
+``explanation.py`` says what went wrong, ``rendezvous.py`` what would have, had nothing been buffered.
 """
 
 from __future__ import annotations
@@ -22,7 +26,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+from .sentence import Sentence, to_json
+
+VERBS = {"send": "send", "recv": "receive"}  # an operation as people call it
 
 
 @dataclass(slots=True)
@@ -42,29 +50,101 @@ class Operation:
     where: str = ""
     time: float = 0.0
     error: str = ""
+    memory: tuple[int, int] = (0, 0)
+    members: tuple[int, ...] = ()
 
     @property
     def is_message(self) -> bool:
         return self.op in ("send", "recv") and self.state != "refused"
 
-    def __str__(self) -> str:
+    @property
+    def is_collective(self) -> bool:
+        return self.op not in ("send", "recv", "end") and self.state != "refused"
+
+    @property
+    def at(self) -> str:
+        """`` (ring.py:12)``, a sentence, or nothing where that is unknown."""
+        return Sentence("operation.at", " ({where})", where=self.where) if self.where else ""
+
+    @property
+    def tagged(self) -> str:
+        """`` with tag 5``, a sentence, or nothing for tag 0."""
+        return Sentence("operation.tagged", " with tag {tag}", tag=self.tag) if self.tag else ""
+
+    @property
+    def sentence(self) -> Sentence:
         """``receive from rank 1 (ring.py:12)``."""
-        peer = "any rank" if self.peer is None else f"rank {self.peer}"
-        what = {"send": f"send to {peer}", "recv": f"receive from {peer}"}.get(self.op, self.op)
-        tag = f" with tag {self.tag}" if self.tag else ""
-        return what + tag + (f" ({self.where})" if self.where else "")
+        tagged, at = self.tagged, self.at
+        if self.op == "send":
+            return Sentence("operation.send", "send to rank {peer}{tagged}{at}", peer=self.peer, tagged=tagged, at=at)
+        if self.op != "recv":
+            return Sentence("operation.collective", "{op}{at}", op=self.op, at=at)
+        if self.peer is None:
+            return Sentence("operation.receive_any", "receive from any rank{tagged}{at}", tagged=tagged, at=at)
+        return Sentence(
+            "operation.receive", "receive from rank {peer}{tagged}{at}", peer=self.peer, tagged=tagged, at=at
+        )
+
+    @property
+    def called(self) -> Sentence:
+        """``irecv from rank 1 (ring.py:12)``: with the name of the function that was called."""
+        call, tagged, at = self.call or self.op, self.tagged, self.at
+        if self.op == "send":
+            return Sentence(
+                "call.send", "{call} to rank {peer}{tagged}{at}", call=call, peer=self.peer, tagged=tagged, at=at
+            )
+        if self.op != "recv":
+            return self.sentence
+        if self.peer is None:
+            return Sentence("call.receive_any", "{call} from any rank{tagged}{at}", call=call, tagged=tagged, at=at)
+        return Sentence(
+            "call.receive", "{call} from rank {peer}{tagged}{at}", call=call, peer=self.peer, tagged=tagged, at=at
+        )
+
+    def __str__(self) -> str:
+        return str(self.sentence)
+
+
+Pair: TypeAlias = tuple[Operation, Operation, int]  # a send, its receive, and which of its channel they are, from 1
 
 
 @dataclass
 class Log:
-    """operations[rank]: in the order of posting. ends[rank]: how the rank ended, where that is known."""
+    """What all ranks did.
+
+    operations[rank]: in the order of posting. ends[rank]: how the rank ended, where that is known.
+    events[rank]: (seq, state) of every line about an operation, in the order of the file.
+    """
 
     operations: dict[int, list[Operation]] = field(default_factory=dict)
     ends: dict[int, Operation] = field(default_factory=dict)
+    events: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
 
     def messages(self) -> Iterator[Operation]:
         for operations in self.operations.values():
             yield from (operation for operation in operations if operation.is_message)
+
+    def pairs(self) -> tuple[list[Pair], list[Operation]]:
+        """The k-th send of a pair of ranks meets the k-th receive, per group and tag; and those that meet nobody."""
+        channels: dict[tuple[object, ...], tuple[list[Operation], list[Operation]]] = {}
+        lonely: list[Operation] = []
+        for message in self.messages():
+            if message.peer is None:
+                lonely.append(message)
+                continue
+            sends = message.op == "send"
+            ends = (message.rank, message.peer) if sends else (message.peer, message.rank)
+            channels.setdefault((message.group, message.tag, *ends), ([], []))[0 if sends else 1].append(message)
+        pairs = []
+        for sent, received in channels.values():
+            both = min(len(sent), len(received))
+            pairs += [(sent[k], received[k], k + 1) for k in range(both)]
+            lonely += sent[both:] + received[both:]
+        return pairs, lonely
+
+    def entered(self, rank: int, group: str) -> list[Operation]:
+        """The collectives of a group that a rank has called, in order: the k-th meets the others' k-th."""
+        return [o for o in self.operations.get(rank, []) if o.is_collective and o.group == group]
 
 
 def read_log(directory: str | Path) -> Log:
@@ -79,17 +159,20 @@ def read_log(directory: str | Path) -> Log:
     log = Log()
     for path in paths:
         operations: dict[int, Operation] = {}
+        events: list[tuple[int, str]] = []
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
-                fields: dict[str, Any] = json.loads(line)
+                fields: dict[str, Any] = json.loads(line, object_hook=Sentence.from_json)
             except json.JSONDecodeError:
                 continue
-            known = operations.get(fields["seq"])
-            if known is None:
-                operations[fields["seq"]] = Operation(**fields)
-            else:
-                known.state, known.peer, known.error = fields["state"], fields["peer"], fields["error"]
+            fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
+            change = Operation(**fields)
+            known = operations.setdefault(change.seq, change)
+            known.state, known.peer, known.error = change.state, change.peer, change.error
+            if change.op != "end":
+                events.append((change.seq, change.state))
         rank = int(path.stem.removeprefix("rank"))
+        log.events[rank] = events
         log.operations[rank] = [operation for operation in operations.values() if operation.op != "end"]
         for operation in operations.values():
             if operation.op == "end":
@@ -132,4 +215,4 @@ class Journal:
 
 
 def as_line(operation: Operation) -> str:
-    return json.dumps(asdict(operation), ensure_ascii=False) + "\n"
+    return json.dumps({**asdict(operation), "error": to_json(operation.error)}, ensure_ascii=False) + "\n"

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from .contract import Contract, Place, contract_of
 from .errors import ScheduleError
 from .schedule import Recv, Reduce, Schedule, Send, Step
+from .sentence import Sentence
 
 
 @dataclass(slots=True)
@@ -38,65 +39,100 @@ def pack(step: Step, index: int, rank: int, size: int, chunks: int, contract: Co
     for operation in step:
         if not isinstance(operation, (Send, Recv, Reduce)):
             raise ScheduleError(
-                f"rank {rank} yields {operation!r} at step {index}: a step is a tuple of Send, Recv and Reduce",
+                Sentence(
+                    "messages.no_operation",
+                    "rank {rank} yields {operation} at step {step}: a step is a tuple of Send, Recv and Reduce",
+                    rank=rank,
+                    step=index,
+                    operation=repr(operation),
+                ),
                 "missing",
-                rank,
-                index,
             )
         peer = operation.to if isinstance(operation, Send) else operation.source
-        verb = type(operation).__name__
         try:
             peer = operator.index(peer)
         except TypeError:
             peer = -1
         if not 0 <= peer < size:
             raise ScheduleError(
-                f"{operation} of rank {rank} at step {index}: ranks are 0 to {size - 1}; take the rank modulo size",
+                Sentence(
+                    "messages.no_such_rank",
+                    "{operation} of rank {rank} at step {step}: ranks are 0 to {last}; take the rank modulo size",
+                    rank=rank,
+                    step=index,
+                    operation=str(operation),
+                    last=size - 1,
+                ),
                 "missing",
-                rank,
-                index,
             )
         try:
             place = contract.place(operation.chunk, rank, size, chunks)
         except ScheduleError as error:
-            raise ScheduleError(f"{error} ({verb} at step {index})", error.kind, rank, index) from None
+            raise ScheduleError(
+                Sentence(
+                    "messages.in_operation",
+                    "{sentence} ({verb} at step {step})",
+                    rank=rank,
+                    step=index,
+                    sentence=error.sentence,
+                    verb=type(operation).__name__,
+                ),
+                error.kind,
+            ) from None
         if isinstance(operation, Send):
             packed.sends.setdefault(peer, []).append(place)
             continue
         reduces = isinstance(operation, Reduce)
         if place in received and not (reduces and received[place]):
-            raise _race(rank, index, place, "is received twice", "give each its own chunk or its own step")
+            raise ScheduleError(
+                Sentence(
+                    "messages.race_of_receives",
+                    "rank {rank} has a race at step {step}: {place} is received twice in one step, so the result "
+                    "depends on timing; give each its own chunk or its own step",
+                    rank=rank,
+                    step=index,
+                    place=show(place),
+                ),
+                "race",
+            )
         received[place] = reduces
         packed.receives.setdefault(peer, []).append((place, reduces))
     if len(packed.sends.get(rank, ())) != len(packed.receives.get(rank, ())):
         raise ScheduleError(
-            f"rank {rank} at step {index} sends itself {len(packed.sends.get(rank, ()))} chunks and receives "
-            f"{len(packed.receives.get(rank, ()))}: a local copy has both ends in one step",
+            Sentence(
+                "messages.half_a_copy",
+                "rank {rank} at step {step} sends itself {sent} chunks and receives {received}: "
+                "a local copy has both ends in one step",
+                rank=rank,
+                step=index,
+                sent=len(packed.sends.get(rank, ())),
+                received=len(packed.receives.get(rank, ())),
+            ),
             "missing",
-            rank,
-            index,
         )
     for places in packed.sends.values():
         for place in places:
             if received.get(place) is False:
-                raise _race(rank, index, place, "is sent and received into", "send in an earlier step, or use Reduce")
+                raise ScheduleError(
+                    Sentence(
+                        "messages.race_of_send_and_receive",
+                        "rank {rank} has a race at step {step}: {place} is sent and received into in one step, so the "
+                        "result depends on timing; send in an earlier step, or use Reduce",
+                        rank=rank,
+                        step=index,
+                        place=show(place),
+                    ),
+                    "race",
+                )
     return packed
 
 
-def _race(rank: int, index: int, place: Place, what: str, fix: str) -> ScheduleError:
-    return ScheduleError(
-        f"rank {rank} has a race at step {index}: {show(place)} {what} in one step, so the result depends on timing; "
-        f"{fix}",
-        "race",
-        rank,
-        index,
-    )
-
-
-def show(place: Place) -> str:
+def show(place: Place) -> Sentence:
     """A place as people say it: ``chunk 3`` or ``scratch[3]``."""
     space, index = place
-    return f"chunk {index}" if space == "work" else f"{space}[{index}]"
+    if space == "work":
+        return Sentence("place.chunk", "chunk {index}", index=index)
+    return Sentence("place.buffer", "{buffer}[{index}]", buffer=space, index=index)
 
 
 def chunks_of(schedule: Schedule, size: int) -> int:
@@ -106,11 +142,18 @@ def chunks_of(schedule: Schedule, size: int) -> int:
         ValueError: fewer than one rank, or a number of chunks that cannot be dealt out evenly to the ranks.
     """
     if size < 1:
-        raise ValueError(f"size={size}: a collective needs at least 1 rank")
+        raise ValueError(Sentence("messages.no_ranks", "size={size}: a collective needs at least 1 rank", size=size))
     count = schedule.chunk_count(size)
     if contract_of(schedule.collective).blocks and count % size:
         raise ValueError(
-            f"chunks={count} of {schedule} is no multiple of {size} ranks: {schedule.collective} has one block a rank"
+            Sentence(
+                "messages.no_multiple",
+                "chunks={chunks} of {schedule} is no multiple of {size} ranks: {collective} has one block a rank",
+                chunks=count,
+                schedule=str(schedule),
+                size=size,
+                collective=schedule.collective,
+            )
         )
     return count
 
@@ -128,8 +171,16 @@ def unroll(schedule: Schedule, rank: int, size: int, channel: int = 0) -> list[P
         raise
     except Exception as error:
         raise ValueError(
-            f"the program of {schedule} raised {type(error).__name__}: {error}, on rank {rank} of {size} after "
-            f"{index + 1} steps"
+            Sentence(
+                "messages.program_raised",
+                "the program of {schedule} raised {type}: {message}, on rank {rank} of {size} after {steps} steps",
+                schedule=str(schedule),
+                type=type(error).__name__,
+                message=str(error),
+                rank=rank,
+                size=size,
+                steps=index + 1,
+            )
         ) from error
     return steps
 

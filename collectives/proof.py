@@ -11,10 +11,13 @@ from collections import deque
 from dataclasses import dataclass
 from fractions import Fraction
 
-from .contract import BLOCK_ONLY, CONTRACTS, Content, Contract, Place
+from . import verdict
+from .contract import CONTRACTS, Content, Contract, Place
 from .errors import ScheduleError
-from .messages import PackedStep, chunks_of, show, twin, unroll
-from .schedule import Chunk, Operation, Schedule, Send
+from .messages import PackedStep, chunks_of, unroll
+from .schedule import Schedule
+from .sentence import Sentence
+from .symmetry import check_symmetry
 from .waits import Wait, find_cycle, in_words
 
 PROVED_UP_TO = 64  # ranks, before a schedule runs; a proof takes O(messages), and what holds up to here holds beyond
@@ -73,15 +76,18 @@ def prove(schedule: Schedule, size: int) -> Proof:
         ValueError: a number of ranks or chunks that makes no sense.
     """
     if not isinstance(schedule, Schedule):
-        raise ValueError(f"schedule={schedule!r} is no Schedule: make one, or find(collective, name)")
+        raise ValueError(
+            Sentence(
+                "proof.no_schedule",
+                "schedule={schedule} is no Schedule: make one, or find(collective, name)",
+                schedule=repr(schedule),
+            )
+        )
     chunks = chunks_of(schedule, size)
     steps, messages, lockstep = 0, 0, True
     sent = {rank: Fraction(0) for rank in range(size)}
     for channel in range(schedule.channels):
-        if callable(schedule.symmetric):
-            _check_rows(schedule, size, channel)
-        elif schedule.symmetric:
-            _check_symmetry(schedule, size, channel, chunks)
+        check_symmetry(schedule, size, channel)
         run = _Run(schedule, size, channel, chunks)
         run.advance()
         run.check_promise()
@@ -140,32 +146,13 @@ class _Run:
         if to in self.left[source] or source in self.arrived[to]:
             return  # one of the two has met this message, and is still busy with the rest of its step
         places, into = sender.sends[to], receiver.receives[source]
-        here = f"the message from rank {source} (step {sender.index}) to rank {to} (step {receiver.index})"
         if len(places) != len(into):
-            raise ScheduleError(
-                f"{here} is sent with {len(places)} chunks and received with {len(into)}: "
-                "list the same chunks on both sides",
-                "order",
-                to,
-                receiver.index,
-            )
+            raise verdict.other_length(source, sender.index, len(places), to, receiver.index, len(into))
         for place, (target, _) in zip(places, into, strict=True):
             if self.size_class(place) != self.size_class(target):
-                raise ScheduleError(
-                    f"{here} carries {show(place)} but is received as {show(target)}: chunks may differ in size and "
-                    "the data would land in the wrong place; name the same chunk on both sides, in the same order",
-                    "order",
-                    to,
-                    receiver.index,
-                )
+                raise verdict.other_chunk(source, sender.index, place, to, receiver.index, target)
             if place not in self.held[source]:
-                raise ScheduleError(
-                    f"rank {source} sends {show(place)} to rank {to} at step {sender.index}, but does not hold it "
-                    "yet: receive it in an earlier step",
-                    "missing",
-                    source,
-                    sender.index,
-                )
+                raise verdict.not_held(source, sender.index, place, to)
         self.arrived[to][source] = [self.held[source][place] for place in places]
         self.met[to, source] = self.at[source]
         self.left[source].add(to)
@@ -207,30 +194,12 @@ class _Run:
 
     def combine(self, rank: int, step: PackedStep, place: Place, source: int, arriving: Content) -> Content:
         if place not in self.held[rank]:
-            raise ScheduleError(
-                f"rank {rank} reduces into {show(place)} at step {step.index}, which holds nothing yet: use Recv",
-                "missing",
-                rank,
-                step.index,
-            )
+            raise verdict.reduces_into_nothing(rank, step.index, place, source)
         (tag, mine), (other, theirs) = self.held[rank][place], arriving
         if tag != other:
-            raise ScheduleError(
-                f"rank {rank} combines two different chunks in {show(place)} at step {step.index}: what rank "
-                f"{source} sends belongs elsewhere; check the chunk index",
-                "order",
-                rank,
-                step.index,
-            )
+            raise verdict.different(rank, step.index, place, source, found=other, wanted=tag)
         if mine & theirs and self.contract.name != "barrier":
-            raise ScheduleError(
-                f"rank {rank} counts the contribution of {_ranks(mine & theirs)} to {show(place)} twice at step "
-                f"{step.index}, with what rank {source} sends: it is already in; send a chunk that does not hold it, "
-                "or use Recv",
-                "duplicate",
-                rank,
-                step.index,
-            )
+            raise verdict.twice(rank, step.index, place, source, mine & theirs)
         return tag, mine | theirs
 
     def stuck(self) -> ScheduleError:
@@ -243,110 +212,27 @@ class _Run:
             pending = [("send", to) for to in step.sends if to not in self.left[rank]]
             pending += [("receive", source) for source in step.receives if source not in self.arrived[rank]]
             for verb, peer in pending:
-                sends = verb == "send"
                 ahead = self.steps[peer][self.at[peer] :]
-                if not any(rank in (other.receives if sends else other.sends) for other in ahead):
-                    return ScheduleError(
-                        f"rank {rank} {verb}s {'to' if sends else 'from'} rank {peer} at step {step.index}, but rank "
-                        f"{peer} never {'receives' if sends else 'sends'} it: add the matching "
-                        f"{'Recv or Reduce' if sends else 'Send'} to rank {peer}, or take this one away",
-                        "missing",
-                        rank,
-                        step.index,
-                    )
+                if verb == "send" and not any(rank in other.receives for other in ahead):
+                    return verdict.never_received(rank, step.index, peer)
+                if verb == "receive" and not any(rank in other.sends for other in ahead):
+                    return verdict.never_sent(rank, step.index, peer)
             verb, peer = pending[0]
             waits[rank] = Wait(rank, peer, verb, step.index)
         cycle = find_cycle(waits)
-        return ScheduleError(in_words(cycle), "deadlock", cycle[0].rank, cycle[0].step)
+        return ScheduleError(in_words(cycle), "deadlock")
 
     def check_promise(self) -> None:
         for rank in range(self.size):
             for place, (tag, ranks) in self.contract.ends(rank, self.size, self.chunks):
                 self.check_place(rank, place, tag, ranks)
 
-    def check_place(self, rank: int, place: Place, tag: object, ranks: int) -> None:
+    def check_place(self, rank: int, place: Place, tag: verdict.Tag, ranks: int) -> None:
         last = self.steps[rank][-1].index if self.steps[rank] else None
         held = self.held[rank].get(place)
         if held is None:
-            raise ScheduleError(
-                f"rank {rank} ends without {show(place)}: no step brings it there; is the last step missing?",
-                "missing",
-                rank,
-                last,
-            )
+            raise verdict.without(rank, last, place)
         if held[0] != tag:
-            raise ScheduleError(
-                f"rank {rank} ends with the wrong data in {show(place)}: {held[0]} where {tag} belongs; "
-                "check the chunk index",
-                "order",
-                rank,
-                last,
-            )
+            raise verdict.wrong_data(rank, last, place, found=held[0], wanted=tag)
         if held[1] != ranks:
-            raise ScheduleError(
-                f"rank {rank} ends with {show(place)} lacking the contribution of {_ranks(ranks & ~held[1])}: "
-                "is a step missing, or does a Recv replace what a Reduce should add to?",
-                "missing",
-                rank,
-                last,
-            )
-
-
-def _ranks(mask: int) -> str:
-    ranks = [str(rank) for rank in range(mask.bit_length()) if mask >> rank & 1]
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}"
-
-
-def _check_symmetry(schedule: Schedule, size: int, channel: int, chunks: int) -> None:
-    own = {"scratch", BLOCK_ONLY.get(schedule.collective)}  # buffers that each rank numbers for itself
-
-    def shift(operation: Operation, by: int) -> Operation:
-        chunk = operation.chunk
-        if not (isinstance(chunk, Chunk) and chunk.buffer in own):
-            index = chunk.index if isinstance(chunk, Chunk) else chunk
-            moved = (index + by * chunks // size) % chunks
-            chunk = Chunk(chunk.buffer, moved) if isinstance(chunk, Chunk) else moved
-        if isinstance(operation, Send):
-            return Send(chunk, (operation.to + by) % size)
-        return type(operation)(chunk, (operation.source + by) % size)
-
-    pattern = list(schedule.steps(0, size, channel))
-    for rank in range(1, size):
-        steps = list(schedule.steps(rank, size, channel))
-        for index in range(max(len(steps), len(pattern))):
-            wanted = tuple(shift(o, rank) for o in pattern[index]) if index < len(pattern) else ()
-            if (steps[index] if index < len(steps) else ()) != wanted:
-                raise ScheduleError(
-                    f"rank {rank} does not do at step {index} what rank 0 does, shifted by {rank}: "
-                    "leave symmetric=True away",
-                    "order",
-                    rank,
-                    index,
-                )
-
-
-def _check_rows(schedule: Schedule, size: int, channel: int) -> None:
-    """Every rank has messages of the same lengths as rank 0, in the same steps, with its twins."""
-    row = schedule.row(size)
-    pattern = unroll(schedule, 0, size, channel)
-    for rank in range(1, size):
-        steps = unroll(schedule, rank, size, channel)
-        for index in range(max(len(steps), len(pattern))):
-            mine = _lengths(steps[index], size, row, 0) if index < len(steps) else None
-            if index >= len(pattern) or mine != _lengths(pattern[index], size, row, rank):
-                raise ScheduleError(
-                    f"rank {rank} does not do at step {index} what rank 0 does, in rows of {row}: leave symmetric away",
-                    "order",
-                    rank,
-                    index,
-                )
-
-
-def _lengths(step: PackedStep, size: int, row: int, rank: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
-    return (
-        {twin(to, rank, size, row): len(places) for to, places in step.sends.items()},
-        {
-            twin(source, rank, size, row): (len(places), sum(reduces for _, reduces in places))
-            for source, places in step.receives.items()
-        },
-    )
+            raise verdict.lacking(rank, last, place, ranks & ~held[1])

@@ -12,6 +12,7 @@ from typing import Any
 
 from .contract import CONTRACTS, contract_of
 from .schedule import ChunkCount, Program, Schedule, Symmetric, _per_rank
+from .sentence import Sentence
 
 BUILT_IN = (
     "ring",
@@ -49,7 +50,13 @@ def register(
             schedule.name in (*BUILT_IN, "auto", "all")
             or any(s.name == schedule.name and _is_built_in(s) for s in algorithms(collective))
         ):
-            raise ValueError(f"name={schedule.name!r} is a built-in algorithm or a word of its own: choose another")
+            raise ValueError(
+                Sentence(
+                    "registry.name_taken",
+                    "name={name} is a built-in algorithm or a word of its own: choose another",
+                    name=repr(schedule.name),
+                )
+            )
         _registered[collective, schedule.name] = schedule
         return schedule
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from .sentence import Sentence
+
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -40,7 +42,13 @@ class Buffer:
 
     def __post_init__(self) -> None:
         if self.name not in ("input", "output", "scratch"):
-            raise ValueError(f'Buffer name {self.name!r} is unknown: use "input", "output" or "scratch"')
+            raise ValueError(
+                Sentence(
+                    "schedule.no_such_buffer",
+                    'Buffer name {name} is unknown: use "input", "output" or "scratch"',
+                    name=repr(self.name),
+                )
+            )
 
     def __getitem__(self, index: int) -> Chunk:
         return Chunk(self.name, index)
@@ -93,7 +101,13 @@ def _tuples(steps: Iterable[Step | Operation]) -> Iterator[Step]:
 def _check_chunks(chunks: ChunkCount) -> ChunkCount:
     if callable(chunks) or (isinstance(chunks, int) and chunks >= 1):
         return chunks
-    raise ValueError(f"chunks={chunks!r}: give a whole number from 1 on, or a function of the number of ranks")
+    raise ValueError(
+        Sentence(
+            "schedule.chunks_are_no_number",
+            "chunks={chunks}: give a whole number from 1 on, or a function of the number of ranks",
+            chunks=repr(chunks),
+        )
+    )
 
 
 def _per_rank(size: int) -> int:
@@ -132,7 +146,13 @@ class Schedule:
     ) -> None:
         programs: tuple[Program, ...] = (program,) if callable(program) else tuple(program)
         if not programs or not all(callable(one) for one in programs):
-            raise ValueError(f"program={program!r}: give a function program(rank, size), or a sequence, one a channel")
+            raise ValueError(
+                Sentence(
+                    "schedule.no_program",
+                    "program={program}: give a function program(rank, size), or a sequence, one a channel",
+                    program=repr(program),
+                )
+            )
         from .contract import contract_of
 
         contract_of(collective)
@@ -157,7 +177,15 @@ class Schedule:
             known = {name: value for name, value in self.options.items() if _accepts(self.chunks, name)}
             count = self.chunks(size, **known)
         if count < 1:
-            raise ValueError(f"chunks={count} of {self} at {size} ranks: a buffer has at least 1 chunk")
+            raise ValueError(
+                Sentence(
+                    "schedule.no_chunks",
+                    "chunks={chunks} of {schedule} at {size} ranks: a buffer has at least 1 chunk",
+                    chunks=count,
+                    schedule=str(self),
+                    size=size,
+                )
+            )
         return count
 
     def row(self, size: int) -> int:
@@ -178,7 +206,14 @@ class Schedule:
     def __call__(self, rank: int, size: int, **options: Any) -> Iterator[Step]:
         """The program itself, so that a registered schedule reads like the function it decorates."""
         if self.channels > 1:
-            raise ValueError(f"{self} has {self.channels} channels: call steps(rank, size, channel) of one of them")
+            raise ValueError(
+                Sentence(
+                    "schedule.several_channels",
+                    "{schedule} has {channels} channels: call steps(rank, size, channel) of one of them",
+                    schedule=str(self),
+                    channels=self.channels,
+                )
+            )
         return _tuples(self.programs[0](rank, size, **{**self.options, **options}))
 
     def with_options(self, **options: Any) -> Schedule:
@@ -191,15 +226,36 @@ class Schedule:
         chunks = _check_chunks(options.pop("chunks", self.chunks))
         factor = options.pop("channels", 1)
         if not isinstance(factor, int) or factor < 1:
-            raise ValueError(f"channels={factor} of {self}: use a whole number from 1 on")
+            raise ValueError(
+                Sentence(
+                    "schedule.channels_are_no_number",
+                    "channels={channels} of {schedule}: use a whole number from 1 on",
+                    channels=str(factor),
+                    schedule=str(self),
+                )
+            )
         if "channels" in said:
             said["channels"] = factor * self._said.get("channels", 1)
         if chunks is not self.chunks and not any(_accepts(program, "chunks") for program in self.programs):
-            raise ValueError(f"chunks={chunks} of {self}: its number of chunks is fixed; leave the option away")
+            raise ValueError(
+                Sentence(
+                    "schedule.chunks_are_fixed",
+                    "chunks={chunks} of {schedule}: its number of chunks is fixed; leave the option away",
+                    chunks=str(chunks),
+                    schedule=str(self),
+                )
+            )
         for option in options:
             if not any(_accepts(program, option) for program in self.programs):
+                names = tuple(self.option_names())
                 raise ValueError(
-                    f"{self} has no option {option!r}: it takes {', '.join(self.option_names()) or 'none'}"
+                    Sentence(
+                        "schedule.no_such_option",
+                        "{schedule} has no option {option}: it takes {names}",
+                        schedule=str(self),
+                        option=repr(option),
+                        names=names or Sentence("schedule.no_options", "none"),
+                    )
                 )
         changed = Schedule(
             self.collective, self.programs * factor, chunks, self.name, self.symmetric, **{**self.options, **options}

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from .sentence import Sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """``rank`` cannot go on: its ``verb`` (``send`` or ``receive``) with ``peer`` at ``step`` has no other end yet."""
+    """``rank`` cannot go on: its ``verb`` with ``peer`` at ``step`` has no other end yet.
+
+    verb: ``send``, ``receive``, or the name of a collective. where: the line of code (``ring.py:12``), if known.
+    """
 
     rank: int
     peer: int
     verb: str
     step: int | None = None
+    where: str = ""
 
 
 def find_cycle(waits: Mapping[int, Wait]) -> list[Wait]:
@@ -33,18 +39,54 @@ def find_cycle(waits: Mapping[int, Wait]) -> list[Wait]:
     return []
 
 
-def in_words(cycle: list[Wait]) -> str:
+def in_words(cycle: Sequence[Wait]) -> Sentence:
     """``rank 0 waits for rank 1, which waits for rank 0: both receive first (…); …`` and how to mend it."""
-    chain = ", which waits for ".join(f"rank {wait.peer}" for wait in cycle)
-    everybody = "both" if len(cycle) == 2 else f"all {len(cycle)}"
+    first = cycle[0]
+    chain = [Sentence("waits.for", "rank {rank}", rank=first.peer)]
+    chain += [Sentence("waits.which", "which waits for rank {rank}", rank=wait.peer) for wait in cycle[1:]]
+    ends = [_end(wait) for wait in cycle[:6]]
+    if len(cycle) > 6:
+        ends.append(Sentence("waits.more", "…"))
+    places = [
+        Sentence("waits.place", "rank {rank} at {where}", rank=wait.rank, where=wait.where)
+        for wait in cycle
+        if wait.where
+    ]
+    return Sentence(
+        "waits.cycle",
+        "rank {rank} waits for {chain}: {what} ({ends}); put the send and the receive into one step, "
+        "or let one rank do the opposite first{places}",
+        rank=first.rank,
+        step=first.step,
+        ranks=tuple(wait.rank for wait in cycle),
+        verbs=tuple(wait.verb for wait in cycle),
+        chain=tuple(chain),
+        what=_what(cycle),
+        ends=tuple(ends),
+        places=Sentence("waits.places", " [{places}]", places=tuple(places)) if places else "",
+    )
+
+
+def _what(cycle: Sequence[Wait]) -> Sentence:
     verbs = {wait.verb for wait in cycle}
-    what = f"{everybody} {verbs.pop()} first" if len(verbs) == 1 else "each end waits for an earlier one of the other"
-    where = ", ".join(
-        f"rank {wait.rank} {wait.verb}s {'to' if wait.verb == 'send' else 'from'} rank {wait.peer}"
-        + (f" at step {wait.step}" if wait.step is not None else "")
-        for wait in cycle[:6]
-    ) + (", …" if len(cycle) > 6 else "")
-    return (
-        f"rank {cycle[0].rank} waits for {chain}: {what} ({where}); put the send and the receive into one step, "
-        "or let one rank do the opposite first"
+    if verbs == {"send"}:
+        if len(cycle) == 2:
+            return Sentence("waits.both_send", "both send first")
+        return Sentence("waits.all_send", "all {count} send first", count=len(cycle))
+    if verbs == {"receive"}:
+        if len(cycle) == 2:
+            return Sentence("waits.both_receive", "both receive first")
+        return Sentence("waits.all_receive", "all {count} receive first", count=len(cycle))
+    return Sentence("waits.crossed", "each end waits for an earlier one of the other")
+
+
+def _end(wait: Wait) -> Sentence:
+    rank, peer, verb = wait.rank, wait.peer, wait.verb
+    at = "" if wait.step is None else Sentence("waits.step", " at step {step}", step=wait.step)
+    if verb == "send":
+        return Sentence("waits.sends", "rank {rank} sends to rank {peer}{at}", rank=rank, peer=peer, at=at)
+    if verb == "receive":
+        return Sentence("waits.receives", "rank {rank} receives from rank {peer}{at}", rank=rank, peer=peer, at=at)
+    return Sentence(
+        "waits.stands", "rank {rank} stands in {verb} without rank {peer}{at}", rank=rank, verb=verb, peer=peer, at=at
     )

@@ -16,12 +16,13 @@ from .flows import Flow
 from .replay import Curve, Moved, Replay
 from .run import Message, Run
 from .units import show_bytes, show_time
+from .words import IN_ENGLISH, Words
 
 MOST_MESSAGES = 50_000  # what a page can still show
 
 
-def replay(outcome: Outcome, facts: dict[str, float | str]) -> Replay:
-    """The record of an outcome that was simulated with ``events=True``.
+def replay(outcome: Outcome, facts: dict[str, float | str], words: Words = IN_ENGLISH) -> Replay:
+    """The record of an outcome that was simulated with ``events=True``; ``words``: of its title and its pictures.
 
     Raises:
         ValueError: too many messages to be looked at.
@@ -35,11 +36,16 @@ def replay(outcome: Outcome, facts: dict[str, float | str]) -> Replay:
         )
     flows = _flows(run)
     schedule, size = outcome.schedule, run.size
-    data = f" · {show_bytes(outcome.nbytes)}" if outcome.nbytes else ""
-    speed = f", {outcome.busbw:.4g} GB/s bus bandwidth" if outcome.busbw else ""
-    wrong = f" ({outcome.faults.in_words()})" if outcome.faults else ""
-    ranks = f"{size} rank{'s' if size != 1 else ''}"
-    title = f"{schedule.collective} · {schedule}{data} on {ranks}: {show_time(outcome.time_s)}{speed}{wrong}"
+    title = words(
+        "title.collective",
+        collective=schedule.collective,
+        schedule=schedule,
+        size=f" · {show_bytes(outcome.nbytes)}" if outcome.nbytes else "",
+        ranks=words.counted("ranks", size),
+        time=show_time(outcome.time_s),
+        speed=words("title.speed", busbw=f"{outcome.busbw:.4g}") if outcome.busbw else "",
+        faults=f" ({outcome.faults.in_words()})" if outcome.faults else "",
+    )
     chunks = chunks_of(schedule, size)
     starts = [[0] * chunks * schedule.channels for _ in range(size)]
     contract = contract_of(schedule.collective)
@@ -53,7 +59,8 @@ def replay(outcome: Outcome, facts: dict[str, float | str]) -> Replay:
     base = outcome.costs.base
     peers = schedule.collective == "all_to_all"  # all blocks of a sender have its number: the peer tells more
     names = [
-        f"rank {rank}" + (f" ({name})" if name != f"gpu{rank}" else "") for rank, name in enumerate(run.network.devices)
+        words("rank", rank=rank) if name == f"gpu{rank}" else words("rank_on", rank=rank, device=name)
+        for rank, name in enumerate(run.network.devices)
     ]
     return Replay(
         title,
@@ -67,6 +74,7 @@ def replay(outcome: Outcome, facts: dict[str, float | str]) -> Replay:
         starts,
         list(_moved(cargo, chunks, space, base)),
         list(_links(run, outcome.time_s, base)),
+        words=words,
     )
 
 

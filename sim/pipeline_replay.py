@@ -6,18 +6,21 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from collectives.span import Span
-from parallel.pipeline.schedule import LETTERS, Action, counted
+from parallel.pipeline.schedule import LETTERS, Action
 from parallel.pipeline.stages import Transfer
 
 from .pipeline import PipelineRun
 from .replay import Curve, Replay
 from .units import show_time
+from .words import IN_ENGLISH, Words
 
 MOST_SPANS = 200_000  # what a page can still show
 
 
-def replay(run: PipelineRun) -> Replay:
+def replay(run: PipelineRun, words: Words = IN_ENGLISH) -> Replay:
     """The record of a run: a box an action, with the microbatch in it; transfers, if they take time; what ranks held.
+
+    words: of its title, its names and its pictures.
 
     Raises:
         ValueError: too many boxes to be looked at.
@@ -28,15 +31,21 @@ def replay(run: PipelineRun) -> Replay:
             f"{boxes} boxes are too many for a picture: take fewer microbatches (at most {MOST_SPANS} boxes)"
         )
     ranks, chunks = run.stages.ranks, run.stages.chunks
-    title = (
-        f"{run.schedule} · {counted(ranks, 'stage')}, {counted(run.microbatches, 'microbatch')}"
-        + (f", {chunks} chunks" if chunks > 1 else "")
-        + f": {show_time(run.makespan)}, bubble {run.bubble_fraction:.1%}, holds {max(run.peak_activations):.4g}"
+    title = words(
+        "title.pipeline",
+        schedule=run.schedule,
+        stages=words.counted("stages", ranks),
+        microbatches=words.counted("microbatches", run.microbatches),
+        chunks=words("title.chunks", chunks=chunks) if chunks > 1 else "",
+        time=show_time(run.makespan),
+        bubble=f"{run.bubble_fraction:.1%}",
+        held=f"{max(run.peak_activations):.4g}",
     )
     spans = [*_compute(run), *_syncs(run), *_optimizers(run), *(_transfers(run) if run.times.p2p else _arrows(run))]
-    facts = {**run.facts(), "peak_activations": _peaks(run)}
-    names = [f"{'stage' if chunks == 1 else 'rank'} {rank}" for rank in range(ranks)]
-    return Replay(title, facts, names, spans, memory=[_memory(run, rank, names[rank]) for rank in range(ranks)])
+    facts = {**run.facts(), "peak_activations": _peaks(run, words)}
+    names = [words("stage", stage=rank) if chunks == 1 else words("rank", rank=rank) for rank in range(ranks)]
+    memory = [_memory(run, rank, names[rank]) for rank in range(ranks)]
+    return Replay(title, facts, names, spans, memory=memory, words=words)
 
 
 def _compute(run: PipelineRun) -> Iterator[Span]:
@@ -95,10 +104,10 @@ def _end_of(transfer: Transfer, stream: str, start: float, end: float) -> Span:
     return Span(rank, stream, message, start, end, link=link, message=f"{message} {transfer.stage}")
 
 
-def _peaks(run: PipelineRun) -> str:
+def _peaks(run: PipelineRun, words: Words) -> str:
     """What each rank holds at most; of many ranks the largest."""
     peaks = [f"{peak:.4g}" for peak in run.peak_activations]
-    return ", ".join(peaks) if len(peaks) <= 8 else f"at most {max(run.peak_activations):.4g}"
+    return ", ".join(peaks) if len(peaks) <= 8 else words("peaks.most", peak=f"{max(run.peak_activations):.4g}")
 
 
 def _memory(run: PipelineRun, rank: int, name: str) -> Curve:

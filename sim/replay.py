@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from collectives.span import Span
 
+from .words import IN_ENGLISH, Words
+
 
 @dataclass(frozen=True, slots=True)
 class Moved:
@@ -46,7 +48,9 @@ class Replay:
     title: a line above the picture; facts: the numbers of the run, under the keys of the command's JSON; names: how
     the ranks are called, in the order in which they are drawn (rank 0 on top); spans: the Gantt chart; moves, chunks:
     the ring and the grid (``chunks`` 0: there is none), and ``starts[rank][chunk]``: contributions held at first;
-    links: what each link carried; memory: what each rank held; unit: seconds, or slots of a schedule without a clock.
+    links: what each link carried; memory: what each rank held; unit: seconds, or slots of a schedule without a clock;
+    words: those that pictures add. Names of spans and streams, and units, are the same in every language: pictures
+    translate them.
     """
 
     title: str
@@ -59,3 +63,4 @@ class Replay:
     links: Sequence[Curve] = field(default_factory=list)
     memory: Sequence[Curve] = field(default_factory=list)
     unit: str = "s"
+    words: Words = IN_ENGLISH

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..contract import Content, Place
 from ..schedule import Schedule
 
 HELP = "draw an algorithm step by step: which rank holds which contributions of which chunk"
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+WORDS: Mapping[str, str] = {
+    "show.title": "{name} on {size} ranks: {chunks} chunks, steps: {steps}, messages: {messages}; "
+    "a rank sends at most {most} of the buffer",
+    "show.channel": "channel {channel}",
+    "show.share": "{channel}, on its share of the buffer",
+    "show.chunk": "chunk",
+    "show.start": "start",
+    "show.local": "local",
+    "show.step": "step {step}",
+    "show.rank": "rank {rank}",
+    "show.from": "{chunks} from rank {rank}",
+    "show.input": "in{index}",
+    "show.output": "out{index}",
+    "show.scratch": "scr{index}",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +64,10 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def draw(schedule: Schedule, size: int) -> Iterator[str]:
+def draw(schedule: Schedule, size: int, words: Mapping[str, str] = WORDS) -> Iterator[str]:
     """The lines, with rich's markup for what changed; every channel in turn.
+
+    words: those of another language, by the ids of ``WORDS``; what it lacks is English.
 
     Raises:
         ScheduleError: the schedule is wrong.
@@ -59,29 +76,34 @@ def draw(schedule: Schedule, size: int) -> Iterator[str]:
     from ..messages import chunks_of
     from ..proof import moves, prove
 
+    words = {**WORDS, **words}
     proof, chunks = prove(schedule, size), chunks_of(schedule, size)
-    most = max(proof.sent.values())
-    yield (
-        f"[bold]{schedule} {schedule.collective}[/bold] on {size} ranks: {chunks * schedule.channels} chunks, "
-        f"steps: {proof.steps}, messages: {proof.messages}; a rank sends at most {most} of the buffer"
+    yield words["show.title"].format(
+        name=f"[bold]{schedule} {schedule.collective}[/bold]",
+        size=size,
+        chunks=chunks * schedule.channels,
+        steps=proof.steps,
+        messages=proof.messages,
+        most=max(proof.sent.values()),
     )
     for channel in range(schedule.channels):
         if schedule.channels > 1:
-            yield f"\n[bold]channel {channel}[/bold], on its share of the buffer"
+            name = words["show.channel"].format(channel=channel)
+            yield "\n" + words["show.share"].format(channel=f"[bold]{name}[/bold]")
         contract = CONTRACTS[schedule.collective]
         held = [dict(contract.starts(rank, size, chunks)) for rank in range(size)]
         steps = moves(schedule, size, channel)
         ends = [dict(contract.ends(rank, size, chunks)) for rank in range(size)]
         columns = _columns(held, [m.target for m in steps], schedule.collective)
-        yield from _grid("start", held, ends, columns, size, {}, [])
+        yield from _grid(words, words["show.start"], held, ends, columns, size, {}, [])
         for number in sorted({move.round for move in steps}):
             now = [move for move in steps if move.round == number]
             for move in now:
                 held[move.to][move.target] = move.content
             signs = {(m.to, m.target): "+" if m.reduces else "=" for m in now}
-            arrows = [(m.to, m.source, _name(m.place)) for m in now]
-            title = f"step {number - 1}" if number else "local"
-            yield from _grid(title, held, ends, columns, size, signs, arrows)
+            arrows = [(m.to, m.source, _name(m.place, words)) for m in now]
+            title = words["show.step"].format(step=number - 1) if number else words["show.local"]
+            yield from _grid(words, title, held, ends, columns, size, signs, arrows)
 
 
 def _columns(held: list[dict[Place, Content]], targets: list[Place], collective: str) -> list[Place]:
@@ -92,9 +114,9 @@ def _columns(held: list[dict[Place, Content]], targets: list[Place], collective:
     return sorted(places, key=lambda place: (order[place[0]], place[1]))
 
 
-def _name(place: Place) -> str:
+def _name(place: Place, words: Mapping[str, str]) -> str:
     space, index = place
-    return str(index) if space == "work" else f"{'scr' if space == 'scratch' else space.removesuffix('put')}{index}"
+    return str(index) if space == "work" else words[f"show.{space}"].format(index=index)
 
 
 def _content(content: Content, size: int) -> str:
@@ -106,6 +128,7 @@ def _content(content: Content, size: int) -> str:
 
 
 def _grid(
+    words: Mapping[str, str],
     title: str,
     held: list[dict[Place, Content]],
     ends: list[dict[Place, Content]],
@@ -114,11 +137,17 @@ def _grid(
     signs: dict[tuple[int, Place], str],
     arrows: list[tuple[int, int, str]],
 ) -> Iterator[str]:
+    from rich.cells import cell_len, set_cell_size
+
     cells = {(r, c): _content(held[r][c], size) for r in range(size) for c in columns if c in held[r]}
-    width = 1 + max([len(text) for text in cells.values()] + [len(_name(c)) for c in columns] + [2])
-    yield (f"\n[bold]{title:<9}[/bold]chunk " + "".join(f" {_name(c):<{width}}" for c in columns)).rstrip()
+    names, heading = [_name(c, words) for c in columns], words["show.chunk"]
+    ranks = [words["show.rank"].format(rank=rank) for rank in range(size)]
+    width = 1 + max([*map(cell_len, [*cells.values(), *names]), 2])
+    left = max([*map(cell_len, [title + heading, *ranks]), 14])
+    title = set_cell_size(title, left - cell_len(heading))
+    yield (f"\n[bold]{title}[/bold]{heading} " + "".join(" " + set_cell_size(name, width) for name in names)).rstrip()
     for rank in range(size):
-        line = f"{'rank ' + str(rank):>14} "
+        line = " " * (left - cell_len(ranks[rank])) + ranks[rank] + " "
         for column in columns:
             sign = signs.get((rank, column), " ")
             text = sign + f"{cells.get((rank, column), '·'):<{width}}"
@@ -129,5 +158,5 @@ def _grid(
         for to, source, chunk in arrows:
             if to == rank:
                 came.setdefault(source, []).append(chunk)
-        said = "; ".join(f"{', '.join(chunks)} from rank {source}" for source, chunks in came.items())
+        said = "; ".join(words["show.from"].format(chunks=", ".join(c), rank=source) for source, c in came.items())
         yield (line + (" ← " + said if said else "")).rstrip()

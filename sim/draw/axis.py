@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ..replay import Curve
 from ..units import show_bytes, show_time
+from ..words import Words
 
 
 def time_scale(end: float, unit: str) -> tuple[float, str]:
@@ -33,32 +34,37 @@ def tick_text(tick: float) -> str:
     return f"{tick:.6g}"
 
 
-def time_text(time: float, unit: str) -> str:
-    return show_time(time) if unit == "s" else f"{time:.6g} {unit}"
+def unit_text(unit: str, words: Words) -> str:
+    """A unit that is a word in words; others are symbols in every language."""
+    return words(f"unit.{unit}") if f"unit.{unit}" in words else unit
 
 
-def value_text(value: float, unit: str) -> str:
+def time_text(time: float, unit: str, words: Words) -> str:
+    return show_time(time) if unit == "s" else f"{time:.6g} {unit_text(unit, words)}"
+
+
+def value_text(value: float, unit: str, words: Words) -> str:
     """A value of a curve: bytes in binary units, all else as it is."""
-    return show_bytes(value) if unit in ("B", "bytes") else f"{value:.4g} {unit}".rstrip()
+    return show_bytes(value) if unit in ("B", "bytes") else f"{value:.4g} {unit_text(unit, words)}".rstrip()
 
 
-def fact_name(key: str) -> str:
+def fact_name(key: str, words: Words) -> str:
     """The key in words; its unit stands with the value."""
-    return key.removesuffix("_s").replace("_", " ")
+    return words(f"fact.{key}") if f"fact.{key}" in words else key.removesuffix("_s").replace("_", " ")
 
 
-def fact_text(key: str, value: float | str, unit: str) -> str:
+def fact_text(key: str, value: float | str, unit: str, words: Words) -> str:
     """A number of the run for people; which kind it is tells its key."""
     if isinstance(value, str | bool):
         return str(value)
-    words = key.split("_")
-    if words[-1] in ("s", "seconds", "time", "makespan", "span", "wait", "busy"):
-        return time_text(value, unit)
-    if words[-1] in ("algbw", "busbw", "bandwidth"):
+    parts = key.split("_")
+    if parts[-1] in ("s", "seconds", "time", "makespan", "span", "wait", "busy"):
+        return time_text(value, unit, words)
+    if parts[-1] in ("algbw", "busbw", "bandwidth"):
         return f"{value:.4g} GB/s"
-    if "bytes" in words or words[-1] == "size":
+    if "bytes" in parts or parts[-1] == "size":
         return show_bytes(value)
-    if "bubble" in words or words[-1] in ("fraction", "utilisation", "efficiency"):
+    if "bubble" in parts or parts[-1] in ("fraction", "utilisation", "efficiency"):
         return f"{value:.2%}".replace("%", " %") if abs(value) <= 1 else f"{value:.6g}"
     return str(value) if isinstance(value, int) else f"{value:.6g}"
 

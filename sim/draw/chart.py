@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from collectives.span import Span
 
 from ..replay import Replay
 from ..units import show_bytes
-from .axis import fact_name, fact_text, tick_text, ticks, time_scale, time_text, value_text
-from .label import Label, label_of
+from .axis import fact_name, fact_text, tick_text, ticks, time_scale, time_text, unit_text, value_text
+from .label import Label, label_of, spoken
 from .palette import INKS, mix, shade, text_on
 from .rings import rings
 from .rows import Row, end_of, name_of, rows_of
@@ -33,12 +35,10 @@ class Axis:
 
 
 def chart(replay: Replay) -> Picture:
-    rows, end = rows_of(replay), end_of(replay)
-    labels = {id(span): label_of(span) for row in rows for span in row.spans}
-    longest = max([len(name_of(replay, row.rank)) for row in rows] + [len(c.name) for c in replay.links] + [4])
-    streams = len({row.stream for row in rows}) > 1
-    axis = Axis(24 + min(longest, 28) * 7 + 58 * streams, _width(rows, end), end)
-    peaks = (text_width(value_text(max(curve.values, default=0.0), curve.unit), 11) for curve in replay.memory)
+    rows, end, words = rows_of(replay), end_of(replay), replay.words
+    labels = {id(span): label_of(span, words) for row in rows for span in row.spans}
+    axis = Axis(_left(replay, rows), _width(rows, end), end)
+    peaks = (text_width(value_text(max(curve.values, default=0.0), curve.unit, words), 11) for curve in replay.memory)
     width = axis.left + axis.width + max(92.0, 30 + max(peaks, default=0.0))
     shapes: list[Shape] = [Text(20, 28, replay.title, 18, DARK, bold=True)]
     y = 52.0
@@ -48,14 +48,22 @@ def chart(replay: Replay) -> Picture:
     y = _legend(shapes, replay, labels, y + 8, width)
     y = _gantt(shapes, replay, rows, labels, axis, y)
     y = _axis(shapes, replay, axis, y)
-    y = memory_strips(shapes, replay.memory, axis.x, end, 20, y)
-    y = heat_strips(shapes, replay.links, axis.x, end, 20, y)
+    y = memory_strips(shapes, replay.memory, words, axis.x, end, 20, y)
+    y = heat_strips(shapes, replay.links, words, axis.x, end, 20, y)
     y = rings(shapes, replay, width, y)
-    what = (
-        f"{sum(len(row.spans) for row in rows)} boxes in {len(rows)} rows over {time_text(end, replay.unit)}; "
-        + ", ".join(_facts(replay))
-    )
+    boxes, time = sum(len(row.spans) for row in rows), time_text(end, replay.unit, words)
+    facts = words("comma").join(_facts(replay))
+    what = words("chart.summary", boxes=boxes, rows=len(rows), time=time, facts=facts)
     return Picture(width, y + 12, replay.title, what, shapes)
+
+
+def _left(replay: Replay, rows: list[Row]) -> float:
+    """Room for the names, and for the streams where there are several."""
+    names = [*(name_of(replay, row.rank) for row in rows), *(curve.name for curve in replay.links)]
+    left = 24.0 + min(max([*map(cell_len, names), 4]), 28) * 7
+    streams = {row.stream for row in rows}
+    longest = max((cell_len(spoken(stream, replay.words)) for stream in streams), default=0)
+    return left + (58 + 6 * max(0, longest - 10)) * (len(streams) > 1)
 
 
 def _width(rows: list[Row], end: float) -> float:
@@ -66,8 +74,11 @@ def _width(rows: list[Row], end: float) -> float:
 
 
 def _facts(replay: Replay) -> list[str]:
+    words = replay.words
     return [
-        f"{fact_name(key)} {fact_text(key, value, replay.unit)}" for key, value in replay.facts.items() if value != ""
+        f"{fact_name(key, words)} {fact_text(key, value, replay.unit, words)}"
+        for key, value in replay.facts.items()
+        if value != ""
     ]
 
 
@@ -86,16 +97,16 @@ def _wrapped(replay: Replay, width: float) -> Iterator[str]:
 def _legend(shapes: list[Shape], replay: Replay, labels: dict[int, Label], y: float, width: float) -> float:
     chunks = 1 + max((label.chunk for label in labels.values()), default=0)
     kinds = [kind for kind in INKS if any(label.kind == kind for label in labels.values())]
-    entries = [(f"{kind}  {INKS[kind].words}" if len(kind) == 1 else INKS[kind].words, kind) for kind in kinds]
+    entries = [(f"{kind}  " * (len(kind) == 1) + replay.words(f"ink.{kind}"), kind) for kind in kinds]
     x = 20.0
-    for words, kind in [*entries, ("idle", "")]:
-        if x + 26 + text_width(words, 12) > width - 20:
+    for text, kind in [*entries, (replay.words("legend.idle"), "")]:
+        if x + 26 + text_width(text, 12) > width - 20:
             x, y = 20.0, y + 20
         shapes += _box(x, y - 7, 20, 14, kind, 0, 1) if kind else [Rect(x, y - 7, 20, 14, IDLE, "", RULE)]
-        shapes.append(Text(x + 26, y, words, 12, DARK))
-        x += 26 + text_width(words, 12) + 14
+        shapes.append(Text(x + 26, y, text, 12, DARK))
+        x += 26 + text_width(text, 12) + 14
     if chunks > 1:
-        shapes.append(Text(x, y, f"dark to light: model chunk 0 to {chunks - 1}", 12, MUTED))
+        shapes.append(Text(x, y, replay.words("legend.chunks", last=chunks - 1), 12, MUTED))
     return y + 20
 
 
@@ -128,7 +139,8 @@ def _gantt(
         if above is None or above.rank != row.rank:
             shapes.append(Text(20, y + height / 2, name_of(replay, row.rank), 12, DARK))
         if several and (above is None or (above.rank, above.stream) != (row.rank, row.stream)):
-            shapes.append(Text(axis.left - 8, y + height / 2, row.stream, 11 if row.main else 9, MUTED, "end"))
+            stream = spoken(row.stream, replay.words)
+            shapes.append(Text(axis.left - 8, y + height / 2, stream, 11 if row.main else 9, MUTED, "end"))
         shapes.append(Rect(axis.left, y, axis.width, height, IDLE))
         for span in row.spans:
             label, x = labels[id(span)], axis.x(span.start)
@@ -155,13 +167,15 @@ def _written(label: Label, x: float, y: float, width: float, height: float, fill
 
 
 def _tip(replay: Replay, span: Span) -> str:
-    start, end, unit = span.start, span.end, replay.unit
+    words = replay.words
+    stream, name = spoken(span.stream, words), spoken(span.name, words)
+    start, end, length = (time_text(t, replay.unit, words) for t in (span.start, span.end, span.end - span.start))
     lines = [
-        f"{name_of(replay, span.rank)}, {span.stream}: {span.name}",
-        f"{time_text(start, unit)} to {time_text(end, unit)} ({time_text(end - start, unit)})",
+        words("box.what", rank=name_of(replay, span.rank), stream=stream, name=name),
+        words("box.when", start=start, end=end, length=length),
     ]
     if span.bytes or span.link:
-        lines.append(", ".join(filter(None, [span.link, show_bytes(span.bytes) if span.bytes else ""])))
+        lines.append(words("comma").join(filter(None, [span.link, show_bytes(span.bytes) if span.bytes else ""])))
     return "\n".join(lines)
 
 
@@ -172,5 +186,5 @@ def _axis(shapes: list[Shape], replay: Replay, axis: Axis, y: float) -> float:
     for tick in ticks(axis.end * factor, int(axis.width / 90)):
         x = axis.x(tick / factor)
         shapes += [Line(((x, y), (x, y + 5)), MUTED), Text(x, y + 14, tick_text(tick), 11, MUTED, "middle")]
-    shapes.append(Text(axis.left + axis.width + 10, y + 14, unit, 11, MUTED))
+    shapes.append(Text(axis.left + axis.width + 10, y + 14, unit_text(unit, replay.words), 11, MUTED))
     return y + 30

@@ -7,7 +7,7 @@ function go(t, keep) { // keep: write the moment into the address
   if (state.t < view.from || state.t > view.to) { const half = (view.to - view.from) / 2; look(state.t - half, state.t + half); }
   $("slider").value = state.t;
   $("slider").setAttribute("aria-valuetext", timeText(state.t));
-  $("clock").textContent = timeText(state.t) + " of " + timeText(run.end);
+  $("clock").textContent = say("replay.clock", { time: timeText(state.t), end: timeText(run.end) });
   drawOver(state.t);
   drawRing(state.t);
   root.dataset.t = state.t * run.tick;
@@ -18,7 +18,7 @@ function go(t, keep) { // keep: write the moment into the address
 }
 function tell() { // for those who listen
   const now = run.rows.filter((row) => row.main && boxAt(row, state.t) >= 0).slice(0, 16).map((row) => run.names[row.rank] + " " + run.labels[row.labels[boxAt(row, state.t)]][1]);
-  $("now").textContent = "At " + timeText(state.t) + ": " + (now.join(", ") || "nothing runs");
+  $("now").textContent = say("replay.now", { time: timeText(state.t), running: now.join(say("comma")) || say("replay.nothing") });
 }
 function look(from, to) {
   const span = Math.min(to - from, run.whole);
@@ -35,7 +35,7 @@ function zoom(factor) {
 function play(on) {
   state.playing = on;
   document.body.classList.toggle("playing", on);
-  $("play").setAttribute("aria-label", on ? "pause" : "play");
+  $("play").setAttribute("aria-label", on ? say("replay.pause") : say("replay.play"));
   if (!on) return go(state.t, true);
   if (state.t >= run.end) state.t = 0;
   state.before = performance.now();
@@ -100,7 +100,11 @@ drawBase();
 drawLegend();
 fromAddress();
 tell();
-$("base").setAttribute("aria-label", "timeline: " + run.boxes + " boxes in " + run.rows.length + " rows over " + timeText(run.end) + (run.links.length ? ", " + run.links.length + " links" : "") + (run.memory.length ? ", memory of " + run.memory.length : ""));
+$("base").setAttribute("aria-label", say("replay.timeline_label", {
+  boxes: run.boxes, rows: run.rows.length, time: timeText(run.end),
+  links: run.links.length ? say("replay.timeline_links", { count: run.links.length }) : "",
+  memory: run.memory.length ? say("replay.timeline_memory", { count: run.memory.length }) : "",
+}));
 root.dataset.boxes = run.boxes;
 window.__ready = true;
 root.dataset.ready = "1";

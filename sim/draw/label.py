@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from collectives.span import Span
 
+from ..words import IN_ENGLISH, Words
 from .palette import INKS
 
 _WORDS = {
@@ -34,7 +35,7 @@ class Label:
     chunk: int = 0
 
 
-def label_of(span: Span) -> Label:
+def label_of(span: Span, words: Words = IN_ENGLISH) -> Label:
     """``F 3 c1`` is a forward of microbatch 3 through chunk 1; other names tell by their first word, or by the stream.
 
     >>> label_of(Span(0, "compute", "F 3 c1", 0.0, 1.0))
@@ -48,7 +49,20 @@ def label_of(span: Span) -> Label:
         return Label(match[1], (f"{short}c{match[3]}", short) if match[3] else (short,), int(match[3] or 0))
     kind = _kind(span)
     short = _cargo(span.name) or (kind if len(kind) == 1 else "") + _number(span.name)
-    return Label(kind, (span.name, short) if short else (span.name,))
+    name = spoken(span.name, words)
+    return Label(kind, (name, short) if short else (name,))
+
+
+def spoken(name: str, words: Words) -> str:
+    """The name of a span or a stream as pictures say it: ``send 0`` or ``send to 3`` in words, ``F 3`` as it is.
+
+    Names are in one language only, because they tell what a span is.
+    """
+    match = re.fullmatch(r"(\w+) (to|from) (\d+)", name)
+    if match and f"span.{match[1]}_{match[2]}" in words:
+        return words(f"span.{match[1]}_{match[2]}", rank=match[3])
+    first, space, rest = name.partition(" ")
+    return words(f"span.{first}") + space + rest if f"span.{first}" in words else name
 
 
 def _cargo(name: str) -> str:

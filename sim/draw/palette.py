@@ -12,11 +12,10 @@ from dataclasses import dataclass
 class Ink:
     """How one kind of span looks.
 
-    words: in the legend; light, dark: its colour in either theme; pattern: ``bar`` along the bottom, ``hatch``,
-    ``dots`` or nothing; ansi: the terminal's colours (background, then text).
+    light, dark: its colour in either theme; pattern: ``bar`` along the bottom, ``hatch``, ``dots`` or nothing; ansi:
+    the terminal's colours (background, then text). Its name is the word ``ink.KIND``.
     """
 
-    words: str
     light: str
     dark: str
     pattern: str
@@ -24,19 +23,19 @@ class Ink:
 
 
 INKS = {
-    "F": Ink("forward", "#0072B2", "#2F8FCC", "", "44;97"),
-    "B": Ink("backward", "#009E73", "#14B386", "bar", "42;30"),
-    "I": Ink("input gradient", "#009E73", "#14B386", "bar", "42;30"),
-    "W": Ink("weight gradient", "#CC79A7", "#D68DB5", "dots", "45;97"),
-    "R": Ink("recompute", "#0072B2", "#2F8FCC", "hatch", "46;30"),
-    "O": Ink("optimizer", "#D55E00", "#E8772A", "", "41;97"),
-    "S": Ink("sync wait", "#B4BCC7", "#5C6775", "hatch", "107;30"),
-    "L": Ink("launch", "#4A5462", "#A3AFBD", "", "100;97"),
-    "send": Ink("send", "#E69F00", "#EBAA1E", "", "43;30"),
-    "recv": Ink("receive", "#F4CE79", "#F1D089", "dots", "43;30"),
-    "reduce": Ink("reduce", "#56B4E9", "#6BBEEC", "bar", "46;30"),
-    "collective": Ink("collective", "#E69F00", "#EBAA1E", "hatch", "43;30"),
-    "other": Ink("other", "#8C96A3", "#8490A0", "", "47;30"),
+    "F": Ink("#0072B2", "#2F8FCC", "", "44;97"),
+    "B": Ink("#009E73", "#14B386", "bar", "42;30"),
+    "I": Ink("#009E73", "#14B386", "bar", "42;30"),
+    "W": Ink("#CC79A7", "#D68DB5", "dots", "45;97"),
+    "R": Ink("#0072B2", "#2F8FCC", "hatch", "46;30"),
+    "O": Ink("#D55E00", "#E8772A", "", "41;97"),
+    "S": Ink("#B4BCC7", "#5C6775", "hatch", "107;30"),
+    "L": Ink("#4A5462", "#A3AFBD", "", "100;97"),
+    "send": Ink("#E69F00", "#EBAA1E", "", "43;30"),
+    "recv": Ink("#F4CE79", "#F1D089", "dots", "43;30"),
+    "reduce": Ink("#56B4E9", "#6BBEEC", "bar", "46;30"),
+    "collective": Ink("#E69F00", "#EBAA1E", "hatch", "43;30"),
+    "other": Ink("#8C96A3", "#8490A0", "", "47;30"),
 }
 
 _VIRIDIS = ("#472D7B", "#3B528B", "#2C728E", "#21918C", "#28AE80", "#5EC962", "#ADDC30", "#FDE725")

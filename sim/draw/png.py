@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from .shapes import Circle, Line, Picture, Rect, Text
+from .shapes import CJK_FONTS, Circle, Line, Picture, Rect, Text
 
 _POINTS = 0.72  # a pixel of the picture is 1/100 inch
 _SHARP = 200  # dots an inch: twice as many pixels as the picture has
@@ -24,11 +24,14 @@ def check_png() -> None:
 
 def write_png(picture: Picture, path: Path) -> None:
     check_png()
+    from matplotlib import font_manager
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import Circle as Disc
     from matplotlib.patches import FancyArrowPatch, Rectangle
 
+    installed = font_manager.get_font_names()
+    families = ["sans-serif", *(name for name in CJK_FONTS if name in installed)]
     figure = Figure(figsize=(picture.width / 100, picture.height / 100), facecolor="white")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
@@ -68,6 +71,7 @@ def write_png(picture: Picture, path: Path) -> None:
                     text.replace("$", r"\$"),
                     size=size * _POINTS * 0.94,  # matplotlib's own font is wider than a browser's
                     color=fill,
+                    family=families,
                     ha={"start": "left", "middle": "center", "end": "right"}[anchor],
                     va="center_baseline",
                     weight="bold" if bold else "normal",

@@ -13,7 +13,7 @@ function buildRing() {
     const node = make("g", svg, { class: "node" });
     make("circle", node, { cx, cy, r: size });
     if (size > 4) make("text", node, { x: cx, y: cy, "font-size": Math.min(14, size * 0.95) }, rank);
-    make("title", node, {}, "rank " + rank);
+    make("title", node, {}, say("rank", { rank }));
   });
   ring.layer = make("g", svg, {});
   buildGrid(ranks);
@@ -23,16 +23,16 @@ function buildRing() {
 const bend = ([ax, ay], [bx, by]) => [(ax + bx) / 2 + (by - ay) * 0.12, (ay + by) / 2 - (bx - ax) * 0.12];
 
 function buildGrid(ranks) {
-  if (ranks * run.chunks > 20000) { $("filled").textContent = "The grid of " + ranks + " ranks by " + run.chunks + " chunks is too large to draw."; return; }
+  if (ranks * run.chunks > 20000) { $("filled").textContent = say("replay.grid_large", { ranks, chunks: run.chunks }); return; }
   const cell = Math.max(13, Math.min(44, Math.floor(620 / run.chunks), Math.floor(380 / ranks))), table = $("grid");
   const wide = Math.max(cell, Math.min(52, Math.floor(620 / run.chunks)));
   const head = make("tr", make("thead", table));
-  make("th", head, { scope: "col" }, "chunk");
+  make("th", head, { scope: "col" }, say("grid.chunk"));
   for (let chunk = 0; chunk < run.chunks; chunk++) make("th", head, { scope: "col", style: "font-size:" + Math.min(11, cell * 0.6) + "px" }, chunk);
   const body = make("tbody", table);
   ring.cells = run.starts.map((_, rank) => {
     const line = make("tr", body);
-    make("th", line, { scope: "row" }, run.names[rank] || "rank " + rank);
+    make("th", line, { scope: "row" }, run.names[rank] || say("rank", { rank }));
     return Array.from({ length: run.chunks }, () => make("td", line, { style: "width:" + wide + "px;min-width:" + wide + "px;height:" + cell + "px;font-size:" + Math.min(14, cell * 0.6) + "px" }));
   });
 }
@@ -69,8 +69,9 @@ function drawRing(t) {
   let complete = 0;
   ring.held.forEach((row) => row.forEach((count, chunk) => { complete += count > 0 && count === run.complete[chunk]; }));
   const sent = last(run.sendEnds, t);
-  $("moved").textContent = ring.next + " of " + run.moves.length + " moves done, " + now.length + " under way" + (run.sent ? "; sent " + bytesText(sent < 0 ? 0 : run.sends[sent][1]) + " of " + bytesText(run.sent) : "");
-  if (ring.cells.length) $("filled").textContent = complete + " of " + ring.held.length * run.chunks + " chunks complete (bold, in full colour); dashed: being received";
+  const moved = say("replay.moved", { done: ring.next, all: run.moves.length, now: now.length });
+  $("moved").textContent = run.sent ? say("replay.sent", { moved, sent: bytesText(sent < 0 ? 0 : run.sends[sent][1]), all: bytesText(run.sent) }) : moved;
+  if (ring.cells.length) $("filled").textContent = say("replay.filled", { done: complete, all: ring.held.length * run.chunks });
 }
 
 function drawDots(now, t) {

@@ -22,15 +22,14 @@ def rings(shapes: list[Shape], replay: Replay, width: float, y: float) -> float:
         return y
     side = min(300.0, (width - 40) / len(_FRAMES) - 24)
     begin = min((move.start for move in replay.moves), default=0.0)  # after the launch
-    shapes.append(
-        Text(20, y + 8, "three moments: what is under way, and whose contributions ranks hold", 12, _DARK, bold=True)
-    )
+    shapes.append(Text(20, y + 8, replay.words("ring.title"), 12, _DARK, bold=True))
     y += 28
     bottom = y
     for number, share in enumerate(_FRAMES):
         time = begin + share * (end_of(replay) - begin)
         left = 20 + number * (width - 40) / len(_FRAMES)
-        shapes.append(Text(left + side / 2, y + 6, f"at {time_text(time, replay.unit)}", 12, _MUTED, "middle"))
+        at = replay.words("ring.at", time=time_text(time, replay.unit, replay.words))
+        shapes.append(Text(left + side / 2, y + 6, at, 12, _MUTED, "middle"))
         _ring(shapes, replay, time, left, y + 16, side)
         bottom = _grid(shapes, replay, time, left, y + side + 32, side)
     return bottom + 8
@@ -52,10 +51,11 @@ def _ring(shapes: list[Shape], replay: Replay, time: float, left: float, top: fl
         if length > 3.4 * node:
             fill = scale(move.chunk, replay.chunks)
             middle = ((x + to_x) / 2, (y + to_y) / 2)
-            shapes.append(Circle(*middle, 8, fill, "#FFFFFF", f"chunk {move.chunk}: rank {move.source} to {move.to}"))
+            tip = replay.words("ring.move", chunk=move.chunk, source=move.source, to=move.to)
+            shapes.append(Circle(*middle, 8, fill, "#FFFFFF", tip))
             shapes.append(Text(*middle, str(move.chunk), 9, text_on(fill), "middle"))
     for rank in range(ranks):
-        shapes.append(Circle(*at(rank), node, "#FFFFFF", _DARK, f"rank {rank}"))
+        shapes.append(Circle(*at(rank), node, "#FFFFFF", _DARK, replay.words("rank", rank=rank)))
         shapes.append(Text(*at(rank), str(rank), min(12.0, node * 1.1), _DARK, "middle"))
 
 
@@ -73,7 +73,7 @@ def _grid(shapes: list[Shape], replay: Replay, time: float, left: float, top: fl
             done = bool(count) and count == whole[chunk]
             share = count / whole[chunk] if whole[chunk] else 0.0
             fill = scale(chunk, replay.chunks) if done else mix("#FFFFFF", scale(chunk, replay.chunks), 0.45 * share)
-            tip = f"rank {rank}, chunk {chunk}: {count} of {whole[chunk]}"
+            tip = replay.words("ring.cell", rank=rank, chunk=chunk, count=count, whole=whole[chunk])
             shapes.append(Rect(start + chunk * cell, y, cell - 1, cell - 1, fill, "", _RULE, tip))
             if count:
                 ink = text_on(fill) if done else _DARK

@@ -52,7 +52,7 @@ def end_of(replay: Replay) -> float:
 
 
 def name_of(replay: Replay, rank: int) -> str:
-    return replay.names[rank] if rank < len(replay.names) else f"rank {rank}"
+    return replay.names[rank] if rank < len(replay.names) else replay.words("rank", rank=rank)
 
 
 def _lanes(row: Row, spans: list[Span]) -> list[Row]:

@@ -2,6 +2,7 @@
 // The run, decoded: times are whole ticks; run.tick is one of them in the replay's unit.
 const run = JSON.parse(document.getElementById("data").textContent);
 const $ = (id) => document.getElementById(id);
+const say = (id, fields) => run.words[id].replace(/\{(\w+)\}/g, (_, name) => fields[name]); // html.py looks for these calls
 const make = (tag, parent, attributes, text) => {
   const node = tag === "svg" || parent.namespaceURI.endsWith("svg") ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const key in attributes) node.setAttribute(key, attributes[key]);

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass, field
 from typing import TypeAlias
+
+CJK_FONTS = ("Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +73,9 @@ class Picture:
 
 def text_width(text: str, size: float) -> float:
     """At most this wide, in the fonts that are likely."""
-    return size * (0.65 * len(text) + 0.35 * sum(letter in "→←" for letter in text))
+    return size * (0.65 * len(text) + 0.35 * sum(letter in "→←" or is_wide(letter) for letter in text))
+
+
+def is_wide(letter: str) -> bool:
+    """As wide as it is high, like those of Chinese."""
+    return unicodedata.east_asian_width(letter) in "WF"

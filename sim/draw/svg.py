@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape, quoteattr
 
-from .shapes import Circle, Line, Picture, Rect, Shape, Text
+from .shapes import CJK_FONTS, Circle, Line, Picture, Rect, Shape, Text, is_wide
 
 _PATTERNS = (
     '<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
@@ -21,7 +21,7 @@ def svg(picture: Picture) -> str:
     width, height = _number(picture.width), _number(picture.height)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
-        f'role="img" aria-labelledby="title desc" font-family="system-ui, Helvetica, Arial, DejaVu Sans, sans-serif">',
+        f'role="img" aria-labelledby="title desc" font-family="{_fonts(picture)}">',
         f'<title id="title">{_safe(picture.title)}</title><desc id="desc">{_safe(picture.description)}</desc>',
         _PATTERNS,
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
@@ -29,6 +29,12 @@ def svg(picture: Picture) -> str:
     for shape in picture.shapes:
         lines += _element(shape)
     return "\n".join([*lines, "</svg>\n"])
+
+
+def _fonts(picture: Picture) -> str:
+    """Those of Chinese only where they are needed."""
+    wide = any(is_wide(letter) for shape in picture.shapes if isinstance(shape, Text) for letter in shape.text)
+    return ", ".join(["system-ui, Helvetica, Arial, DejaVu Sans", *(CJK_FONTS if wide else ()), "sans-serif"])
 
 
 def _element(shape: Shape) -> Iterator[str]:

@@ -1,7 +1,7 @@
 // The timeline: boxes, links and memory on one axis. `base` is drawn anew for another view, `over` for another moment.
 const view = { from: 0, to: run.whole };
 const chart = { left: 0, right: 96, width: 0, height: 0, lanes: [] };
-const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, 'DejaVu Sans', sans-serif";
+const FONT = getComputedStyle(document.body).fontFamily;
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const dark = () => document.documentElement.dataset.theme === "dark";
 const x = (t) => chart.left + (t - view.from) / (view.to - view.from) * (chart.width - chart.left - chart.right);
@@ -24,7 +24,7 @@ function arrange() { // where each lane is: boxes of a row, a link, or a rank's 
   for (const [kind, curves, most] of [["links", run.links, 15], ["memory", run.memory, 24]]) {
     if (!curves.length) continue;
     y += 14;
-    chart.lanes.push({ kind: "heading", name: kind === "links" ? "links: the darker, the nearer to the limit" : "memory, full height " + valueText(run.full, curves[0].unit), y, height: 18 });
+    chart.lanes.push({ kind: "heading", name: kind === "links" ? say("replay.links") : say("replay.memory", { value: valueText(run.full, curves[0].unit) }), y, height: 18 });
     y += 22;
     const height = Math.max(9, Math.min(most, 320 / curves.length));
     for (const curve of curves) { chart.lanes.push({ kind, curve, y, height, name: curve.name }); y += height + 2; }
@@ -207,23 +207,29 @@ function tipAt(px, py) {
   const t = timeAt(px);
   if (lane.kind === "row") {
     const { row } = lane, i = boxAt(row, t), rank = run.names[row.rank];
-    if (i < 0) return rank + " is idle at " + timeText(t);
+    if (i < 0) return say("replay.idle", { rank, time: timeText(t) });
     const label = run.labels[row.labels[i]], style = run.styles[label[0]];
-    return [rank + ", " + row.stream + ": " + label[1] + " (" + style[6] + ")", timeText(row.starts[i]) + " to " + timeText(row.ends[i]) + " (" + timeText(row.ends[i] - row.starts[i]) + ")", [label[3], label[2] ? bytesText(label[2]) : ""].filter(Boolean).join(", ")].filter(Boolean).join("\n");
+    const [start, end, length] = [row.starts[i], row.ends[i], row.ends[i] - row.starts[i]].map(timeText);
+    const what = say("replay.box", { rank, stream: row.stream, name: label[1], kind: style[6] });
+    const cargo = [label[3], label[2] ? bytesText(label[2]) : ""].filter(Boolean).join(say("comma"));
+    return [what, say("box.when", { start, end, length }), cargo].filter(Boolean).join("\n");
   }
   const { curve } = lane, i = last(curve.times, t), value = i < 0 ? 0 : curve.values[i];
-  return curve.name + " at " + timeText(t) + "\n" + valueText(value, curve.unit) + (curve.limit ? " of " + valueText(curve.limit, curve.unit) + " (" + Math.round(100 * value / curve.limit) + "%)" : "") + (lane.kind === "links" ? "\non average " + valueText(curve.mean, curve.unit) : "");
+  const shown = valueText(value, curve.unit), share = Math.round(100 * value / curve.limit) + "%";
+  const part = curve.limit ? say("replay.share", { value: shown, limit: valueText(curve.limit, curve.unit), share }) : shown;
+  const average = lane.kind === "links" ? say("replay.average", { value: valueText(curve.mean, curve.unit) }) : "";
+  return [say("replay.curve", { name: curve.name, time: timeText(t) }), part, average].filter(Boolean).join("\n");
 }
 
 function drawLegend() {
   const list = $("legend"), seen = new Map();
   list.textContent = "";
   for (const style of run.styles) if (!seen.has(style[0])) seen.set(style[0], style);
-  for (const [words, style] of [...[...seen.values()].map((style) => [(style[0].length === 1 ? style[0] + " " : "") + style[6], style]), ["idle", null]]) {
+  for (const [words, style] of [...[...seen.values()].map((style) => [(style[0].length === 1 ? style[0] + " " : "") + style[6], style]), [say("legend.idle"), null]]) {
     const canvas = make("canvas", make("li", list), { width: 44, height: 28, "aria-hidden": "true" }), context = canvas.getContext("2d");
     context.scale(2, 2);
     if (style) drawBox(context, style, 0, 0, 22, 14); else { context.fillStyle = css("--idle"); context.fillRect(0, 0, 22, 14); context.strokeStyle = css("--line"); context.strokeRect(0.5, 0.5, 21, 13); }
     canvas.parentNode.append(words);
   }
-  if (run.shades > 1) make("li", list, {}, "dark to light: model chunk 0 to " + (run.shades - 1));
+  if (run.shades > 1) make("li", list, {}, say("legend.chunks", { last: run.shades - 1 }));
 }

@@ -10,12 +10,16 @@ import pytest
 from collectives import Buffer, Recv, Reduce, Schedule, ScheduleError, Send, find, place, prove, register, rings, split
 from collectives.combinators import rooted
 from collectives.ring import all_gather, all_reduce, reduce_scatter
+from collectives.sentence import Sentence
 
 
 def refused(program, size=4, collective="all_reduce", **options):
     with pytest.raises(ScheduleError) as caught:
         prove(Schedule(collective, program, **options), size)
     assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value.sentence, Sentence)
+    assert caught.value.sentence.fields["rank"] == caught.value.rank
+    assert caught.value.sentence.fields["step"] == caught.value.step
     return caught.value
 
 
@@ -73,6 +77,51 @@ def test_doubled_reduce():
     error = refused(program)
     assert error.kind == "duplicate"
     assert "twice" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("program", "collective", "wanted"),
+    [
+        (
+            lambda r, n: [Send(0, to=1) if r == 0 else Reduce(0, source=0)] if r < 2 else [],
+            "all_reduce",
+            {"id": "proof.lacking", "rank": 0, "step": 0, "place": "chunk 0", "missing": (1, 2), "ranks": "ranks 1, 2"},
+        ),
+        (
+            lambda r, n: [Send(0, to=1) if r == 0 else Reduce(0, source=0)] * 2 if r < 2 else [],
+            "all_reduce",
+            {"id": "proof.twice", "rank": 1, "step": 1, "place": "chunk 0", "counted": (0,), "source": 0},
+        ),
+        (
+            lambda r, n: [Send(0, to=1)] if r == 0 else [Recv(Buffer("scratch")[0], source=0)] if r == 1 else [],
+            "broadcast",
+            {"id": "proof.without", "rank": 1, "step": 0, "place": "chunk 0"},
+        ),
+        (
+            lambda r, n: [
+                (Send(Buffer("input")[0], to=r), Recv(Buffer("output")[0], source=r)),
+                (Send(Buffer("input")[1], to=r), Reduce(Buffer("output")[0], source=r)),
+            ],
+            "all_to_all",
+            {"id": "proof.different", "rank": 0, "step": 1, "place": "output[0]", "found": (0, 1, 0)},
+        ),
+    ],
+)
+def test_what_a_picture_of_the_fault_needs(program, collective, wanted):
+    said = refused(program, 3, collective, chunks=3 if collective == "all_to_all" else 1).sentence
+    assert {"id": said.id, **said.fields}.items() >= wanted.items()
+
+
+def test_what_a_picture_of_wrong_data_needs():
+    def program(rank, size):  # each takes the other's block for its own
+        other = 1 - rank
+        yield Send(Buffer("input")[rank], to=rank), Recv(Buffer("output")[other], source=rank)
+        yield Send(Buffer("input")[other], to=other), Recv(Buffer("output")[rank], source=other)
+
+    said = refused(program, 2, "all_to_all").sentence
+    assert said.id == "proof.wrong_data"
+    assert said.fields.items() >= {"place": "output[0]", "found": (1, 0, 0), "wanted": (0, 0, 0), "rank": 0}.items()
+    assert "part 0 of rank 1's block for rank 0 where part 0 of rank 0's block for rank 0 belongs" in said
 
 
 def test_swapped_order():

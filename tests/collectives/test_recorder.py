@@ -12,6 +12,7 @@ from collectives.explanation import explain
 from collectives.launch import RankFailed, RankTimeout
 from collectives.log import Operation, as_line, read_log
 from collectives.recorder import record
+from collectives.sentence import Sentence
 
 pytestmark = [
     pytest.mark.timeout(60),
@@ -100,6 +101,12 @@ def raises() -> None:
 def half_a_barrier() -> None:
     if me() == 0:
         dist.barrier()
+
+
+def half_a_barrier_of_some() -> None:
+    some = dist.new_group([0, 2])
+    if me() == 0:
+        dist.barrier(group=some)
 
 
 def everything() -> list[float]:
@@ -195,6 +202,7 @@ def test_a_deadlock_is_explained_although_the_ranks_were_killed(program, ranks, 
         ),
         (other_tag, 2, "rank 1 waits to receive from rank 0 (…), but rank 0 sends with tag 5 (…), not 0"),
         (half_a_barrier, 2, "rank 0 waits in barrier (…), which rank 1 never enters"),
+        (half_a_barrier_of_some, 3, "rank 0 waits in barrier (…), which rank 2 never enters"),
         (raises, 2, "rank 1 failed by itself: KeyError: 'lost'; it had not sent or received anything"),
         (
             waits_twice,
@@ -215,7 +223,10 @@ def test_a_rank_that_does_not_exist_is_an_error_not_a_crash(rank, tmp_path):
     assert isinstance(recording.failure, RankFailed)
     assert recording.failure.rank == 1
     assert f"dst={rank}" in recording.failure.reason
-    assert "failed by itself: ValueError: dist.isend" in plain(explain(recording.log))
+    sentence = explain(recording.log)
+    assert "failed by itself: ValueError: dist.isend" in plain(sentence)
+    refusal = sentence.fields["error"].fields["message"].fields["reason"]  # has gone through the file
+    assert (refusal.id, refusal.fields["peer"]) == ("recorder.itself" if rank == 1 else "recorder.no_such_rank", rank)
 
 
 def test_a_receive_that_is_too_small_is_explained_after_the_abort(tmp_path):
@@ -238,6 +249,95 @@ def test_an_operation_that_nobody_waited_for(tmp_path):
     recording = record(never_waits, 2, tmp_path)
     assert recording.failure is None
     assert plain(explain(recording.log)).startswith("rank 1 never waited for its irecv from rank 0 (…): keep what")
+
+
+def into_what_is_sent(n: int = 4) -> None:
+    data = torch.zeros(n)
+    work = dist.isend(data, dst=1 - me())
+    dist.recv(data, src=1 - me())
+    work.wait()
+
+
+def two_receives(shift: int) -> None:
+    """Two messages of 4 elements; ``shift`` elements lie between where the two begin."""
+    data = torch.zeros(8)
+    if me() == 0:
+        dist.send(data[:4], dst=1)
+        dist.send(data[4:], dst=1)
+    else:
+        for work in [dist.irecv(data[:4], src=0), dist.irecv(data[shift : shift + 4], src=0)]:
+            work.wait()
+
+
+def passes_on_too_early() -> None:
+    data = torch.zeros(4)
+    if me() == 0:
+        dist.send(data, dst=1)
+    elif me() == 1:
+        received = dist.irecv(data, src=0)
+        sent = dist.isend(data, dst=2)
+        received.wait()
+        sent.wait()
+    else:
+        dist.recv(data, src=1)
+
+
+def passes_on() -> None:
+    data, other = torch.zeros(4), torch.zeros(4)
+    work = dist.isend(data, dst=(me() + 1) % 3)
+    dist.recv(other, src=(me() - 1) % 3)
+    work.wait()
+    if me() > 0:
+        dist.recv(data, src=me() - 1)
+    for work in [dist.isend(data, dst=me() + 1), dist.isend(data[1:], dst=me() + 1)] if me() < 2 else []:
+        work.wait()
+    if me() > 0:
+        dist.recv(data[1:], src=me() - 1)
+
+
+@pytest.mark.parametrize(
+    ("program", "args", "ranks", "sentence"),
+    [
+        (
+            into_what_is_sent,
+            (),
+            2,
+            "rank 0's receive from rank 1 (…) writes into memory that its send to rank 1 (…) may still be reading: "
+            "receive into a fresh buffer",
+        ),
+        (
+            two_receives,
+            (3,),
+            2,
+            "rank 1's receive from rank 0 (…) writes into memory that its receive from rank 0 (…) may still be writing",
+        ),
+        (
+            passes_on_too_early,
+            (),
+            3,
+            "rank 1's send to rank 2 (…) reads memory that its receive from rank 0 (…) may still be writing",
+        ),
+    ],
+)
+def test_memory_that_is_used_too_early(program, args, ranks, sentence, tmp_path):
+    recording = record(program, ranks, tmp_path, *args)
+    assert recording.failure is None
+    assert plain(explain(recording.log)).startswith(sentence)
+
+
+@pytest.mark.parametrize(("program", "args", "ranks"), [(passes_on, (), 3), (two_receives, (4,), 2)])
+def test_memory_that_is_used_in_time(program, args, ranks, tmp_path):
+    recording = record(program, ranks, tmp_path, *args)
+    assert recording.failure is None
+    assert explain(recording.log) is None
+
+
+def test_what_the_log_holds_of_memory_and_order(tmp_path):
+    log = record(into_what_is_sent, 2, tmp_path, 6).log
+    sent, received = log.operations[1]
+    first = received.memory[0]
+    assert sent.memory == received.memory == (first, first + 24)
+    assert log.events[1] == [(1, "posted"), (2, "posted"), (2, "waiting"), (2, "done"), (1, "waiting"), (1, "done")]
 
 
 def test_an_older_record_is_replaced_and_a_cut_line_is_left_out(tmp_path):
@@ -267,7 +367,7 @@ def test_ranks_that_were_busy_or_whose_record_just_ends(tmp_path):
 
 def plain(sentence: str | None) -> str:
     """The sentence with every place in the code as ``(…)``."""
-    assert sentence is not None
+    assert isinstance(sentence, Sentence)
     name = Path(__file__).name
     parts = sentence.split(f"({name}:")
     return parts[0] + "".join("(…)" + part.partition(")")[2] for part in parts[1:])

@@ -1,0 +1,121 @@
+"""A learner's file: read, loaded, and its functions called, with everything that can go wrong there as a finding."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import linecache
+import traceback
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from .said import Finding, Said
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A learner's file that has been loaded."""
+
+    path: Path
+    module: ModuleType
+
+    def function(self, name: str, others: Collection[str] = ()) -> Callable[..., Any] | Finding:
+        """The function of that name, or why there is none. others: names that are not meant to be this one."""
+        found = getattr(self.module, name, None)
+        if found is None:
+            own = [key for key, value in vars(self.module).items() if self._is_own(value) and key not in others]
+            near = difflib.get_close_matches(name, own, n=1)
+            fields = {"function": name, "file": self.path.name}
+            said = Said("file.misnamed", {**fields, "near": near[0]}) if near else Said("file.missing", fields)
+            return Finding(said, name)
+        if not callable(found):
+            kind = type(found).__name__
+            return Finding(Said("file.no_function", {"function": name, "file": self.path.name, "kind": kind}), name)
+        return found  # type: ignore[no-any-return]
+
+    def _is_own(self, value: object) -> bool:
+        return isinstance(value, FunctionType) and value.__module__ == self.module.__name__
+
+
+def load_answer(path: Path) -> Answer | Finding:
+    """Load the file at ``path``, which runs what stands at its top level."""
+    try:
+        source = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        return Finding(Said("file.unreadable", {"file": path.name, "error": str(error)}))
+    try:
+        code = compile(source, str(path), "exec", dont_inherit=True)
+    except (SyntaxError, ValueError) as error:
+        return Finding(_syntax(path, error))
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
+    linecache.checkcache(str(path))
+    try:
+        exec(code, module.__dict__)
+    except BaseException as error:  # SystemExit too
+        return Finding(
+            Said("file.load", {"file": path.name, "error": describe(error)}), details=(own_lines(error, path),)
+        )
+    return Answer(path, module)
+
+
+def unwritten(path: Path, functions: Iterable[str]) -> dict[str, int]:
+    """Those of ``functions`` that still raise NotImplementedError or do nothing → the line to write at."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8-sig"))
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    todo: dict[str, int] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name in functions:
+            raises = [one.lineno for one in ast.walk(node) if isinstance(one, ast.Raise) and _is_todo(one)]
+            if raises or all(_is_nothing(one) for one in node.body):
+                todo[node.name] = raises[0] if raises else node.lineno
+    return {name: todo[name] for name in functions if name in todo}
+
+
+def used_by(path: Path, functions: Collection[str]) -> dict[str, set[str]]:
+    """Function → those of ``functions`` that its body names, directly or through one another."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8-sig"))
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    uses = {
+        node.name: {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in functions} - {node.name}
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+    }
+    return {name: used | {far for near in used for far in uses.get(near, set())} for name, used in uses.items()}
+
+
+def describe(error: BaseException) -> str:
+    """``ValueError: no such chunk``, in one line."""
+    return " ".join("".join(traceback.format_exception_only(error)).split())[:400]
+
+
+def own_lines(error: BaseException, path: Path) -> str:
+    """The traceback from the first line of the learner's file on; all of it if it never gets there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), 0)
+    last = max((i for i, frame in enumerate(frames) if frame.filename == str(path)), default=len(frames) - 1)
+    shown = traceback.format_list(frames[first : last + 1])
+    return "".join([*shown, *traceback.format_exception_only(error)]).rstrip()
+
+
+def _is_todo(node: ast.Raise) -> bool:
+    name = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    return isinstance(name, ast.Name) and name.id == "NotImplementedError"
+
+
+def _is_nothing(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+
+def _syntax(path: Path, error: SyntaxError | ValueError) -> Said:
+    if not isinstance(error, SyntaxError):
+        return Said("file.unreadable", {"file": path.name, "error": str(error)})
+    line = (error.text or "").strip()
+    return Said("file.syntax", {"file": path.name, "line": error.lineno or 0, "error": error.msg, "text": line[:120]})

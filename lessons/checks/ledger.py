@@ -1,0 +1,48 @@
+"""How much memory a function allocates in tensors, at the worst moment."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+
+class Ledger(TorchDispatchMode):
+    """Counts the bytes of storages that appear while it is entered, for as long as they live; ``peak`` is the most."""
+
+    def __init__(self, known: list[torch.Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.now = self.peak = 0
+        self._seen = {tensor.untyped_storage()._cdata for tensor in known}
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, torch.Tensor):
+                self._note(leaf.untyped_storage())
+        return result
+
+    def _note(self, storage: torch.UntypedStorage) -> None:
+        key = storage._cdata
+        if key in self._seen or storage.nbytes() == 0:
+            return
+        self._seen.add(key)
+        nbytes = storage.nbytes()
+        self.now += nbytes
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self._gone, key, nbytes)
+
+    def _gone(self, key: int, nbytes: int) -> None:
+        self._seen.discard(key)
+        self.now -= nbytes
+
+
+@functools.cache
+def warm() -> None:
+    """Enter a ledger once before ranks are forked: what torch imports for it then, it would import in each of them."""
+    with Ledger([]):
+        torch.empty(1)

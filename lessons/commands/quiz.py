@@ -1,0 +1,134 @@
+"""``quiz``: predict first, then a few questions. Answers cost nothing, and nothing waits for them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+
+from ..guess import is_near
+from ..reading import Prediction, Question, Reading
+from ..refusal import Refusal
+from ..report import print_markdown
+from ..workspace import Workspace, add_lesson
+
+HELP = "the questions of a lesson"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_lesson(parser)
+    parser.add_argument("--answers", metavar="A,B,…", help="in order: a number, then letters; - for one left out")
+
+
+@dataclass
+class Score:
+    right: int = 0
+    answered: int = 0
+
+
+def main(args: argparse.Namespace) -> int:
+    workspace = Workspace.of(args)
+    lesson = workspace.lesson(args.lesson)
+    reading = Reading(lesson, workspace.say)
+    questions: list[Prediction | Question] = [*([reading.prediction] if reading.prediction else []), *reading.questions]
+    if not questions:
+        raise Refusal("runner.quiz.none", number=lesson.number)
+    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    answers = None if args.answers is None else [answer.strip() for answer in args.answers.split(",")]
+    if answers is not None:
+        need_answers(questions, answers)
+    score = Score()
+    for number, question in enumerate(questions):
+        if number:
+            print()
+        workspace.tell("runner.quiz.question", number=number + 1, all=len(questions))
+        print_markdown(question.question)
+        if isinstance(question, Question):
+            for letter, text in question.choices.items():
+                print_markdown(text, f"  {letter}  ")
+        answer = None
+        if answers is not None:
+            answer = answers[number]
+            workspace.tell("runner.quiz.given", answer=answer)
+        elif asks and (answer := ask(workspace, question)) is None:
+            return 0
+        if not answer or answer == "-":
+            continue
+        right = bool(judged(question, answer))
+        score.answered += 1
+        score.right += right
+        workspace.tell("runner.quiz.right" if right else "runner.quiz.wrong", answer=solved(workspace, question))
+        print_markdown(question.why)
+    print()
+    if score.answered:
+        close(workspace, lesson.name, score, len(questions))
+    elif answers is None and not asks:
+        sample = ",".join("1.5" if isinstance(question, Prediction) else "a" for question in questions)
+        workspace.tell("runner.quiz.how")
+        print()
+        workspace.suggest(("runner.quiz.command", ("quiz", lesson.number, "--answers", sample)))
+    return 0
+
+
+def need_answers(questions: list[Prediction | Question], answers: list[str]) -> None:
+    """Refuse answers that do not fit the questions.
+
+    Raises:
+        Refusal: too many or too few, or one that is no answer.
+    """
+    if len(answers) != len(questions):
+        raise Refusal("runner.quiz.count", count=len(questions), given=len(answers))
+    for answer, question in zip(answers, questions, strict=True):
+        if answer not in ("", "-") and judged(question, answer) is None:
+            raise Refusal(key_of(question), answer=answer, choices=choices_of(question))
+
+
+def ask(workspace: Workspace, question: Prediction | Question) -> str | None:
+    """An answer that can be read, an empty one for a question left out, or None if there will be no more."""
+    say = workspace.say
+    if isinstance(question, Prediction):
+        unit = say("runner.quiz.prompt_unit", unit=question.unit) if question.unit else ""
+        prompt = say("runner.quiz.prompt_number", unit=unit)
+    else:
+        prompt = say("runner.quiz.prompt_letter", choices=choices_of(question))
+    while True:
+        try:
+            answer = input(f"{prompt} ").strip()
+        except EOFError:
+            print()
+            return None
+        if not answer or judged(question, answer) is not None:
+            return answer
+        workspace.tell(key_of(question), answer=answer, choices=choices_of(question))
+
+
+def judged(question: Prediction | Question, answer: str) -> bool | None:
+    """Whether it is right; None if it is no answer."""
+    if isinstance(question, Prediction):
+        return is_near(answer, question.unit, question.answer, question.tolerance)
+    letter = answer.lower().strip(" .)")
+    return letter == question.right if letter in question.choices else None
+
+
+def choices_of(question: Prediction | Question) -> list[str]:
+    return list(question.choices) if isinstance(question, Question) else []
+
+
+def key_of(question: Prediction | Question) -> str:
+    return "runner.quiz.no_letter" if isinstance(question, Question) else "runner.quiz.no_number"
+
+
+def solved(workspace: Workspace, question: Prediction | Question) -> str:
+    """The right answer."""
+    if isinstance(question, Question):
+        return question.right
+    return workspace.say("runner.quiz.amount", number=f"{question.answer:.4g}", unit=question.unit).strip()
+
+
+def close(workspace: Workspace, name: str, score: Score, all: int) -> None:
+    from ..progress import now
+
+    workspace.tell("runner.quiz.score", right=score.right, all=all)
+    workspace.open()
+    with workspace.progress.change():
+        workspace.progress.lesson(name)["quiz"] = {"right": score.right, "of": all, "when": now()}

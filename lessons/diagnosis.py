@@ -1,0 +1,146 @@
+"""From what happened to the sentence that names the mistake.
+
+A check that fails hands over its evidence; rules look at it one after the other, and the first that knows the mistake
+names it. A rule is a function from evidence to a finding or None. The general rules are in ``rules/``, one file for
+each kind of evidence, most telling first; a check may bring rules of its own, which come before them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from collectives.schedule import Schedule
+
+from .catalogue import Catalogue
+from .said import Finding, Said
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from collectives.launch import RankFailed, RankTimeout
+    from collectives.log import Log
+
+    from .checks.cases import Case, Variant
+    from .checks.limit import Limit
+
+
+@dataclass(frozen=True)
+class Unproved:
+    """A schedule that the prover refuses: the error for each number of ranks where it does, and those where it is
+    right.
+
+    schedule: makes it for a number of ranks.
+    """
+
+    function: str
+    schedule: Callable[[int], Schedule]
+    errors: dict[int, Exception]
+    right: tuple[int, ...]
+    path: Path
+    say: Catalogue
+    limit: Limit
+
+    @property
+    def size(self) -> int:
+        """The number of ranks at which to look: 3 or more show more than 2."""
+        return min(self.errors, key=lambda size: (size < 3, size))
+
+    @property
+    def error(self) -> Exception:
+        return self.errors[self.size]
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Real ranks that raised, died or hung, and what they had sent and received until then."""
+
+    function: str
+    size: int
+    failure: RankFailed | RankTimeout
+    log: Log
+    path: Path
+    say: Catalogue
+    variants: Sequence[Variant] = ()
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of one call on one rank.
+
+    kind: the type of what was returned. kept: whether the tensors that were passed have not changed. after: those
+    tensors.
+    peak: bytes that were allocated at the worst moment.
+    """
+
+    result: Tensor | None
+    kind: str
+    kept: bool
+    after: Sequence[Tensor]
+    peak: int
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """Real ranks that ended with wrong data: for one call, what came on every rank, and the data they began with.
+
+    sizes: number of ranks → whether the plain call came out right there.
+    """
+
+    function: str
+    case: Case
+    size: int
+    variant: Variant
+    came: Sequence[Came]
+    log: Log
+    data: Sequence[Tensor]
+    say: Catalogue
+    limit: Limit
+    sizes: Mapping[int, bool] = field(default_factory=dict)
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this is the plain call, which is priced."""
+        return self.variant == self.case.variants(self.size)[0]
+
+    def expected(self, rank: int) -> Tensor:
+        return self.case.expected(self.data, self.variant, rank)
+
+
+@dataclass(frozen=True)
+class Dear:
+    """An answer that costs too much: the worst rank's ``got`` against ``limit``, of ``what`` (steps, sent …)."""
+
+    function: str
+    what: str
+    size: int
+    got: int | Fraction
+    limit: int | Fraction
+    costs: Mapping[str, int | Fraction]
+
+
+Evidence: TypeAlias = Unproved | Broken | Wrong | Dear
+Rule: TypeAlias = Callable[[Any], Finding | None]
+
+
+def diagnose(evidence: Evidence, own: Sequence[Rule] = ()) -> Finding:
+    """What the first rule that knows the mistake says of it."""
+    from .rules import costs, processes, programs, values
+
+    general: dict[type, Sequence[Rule]] = {
+        Unproved: programs.RULES,
+        Broken: processes.RULES,
+        Wrong: values.RULES,
+        Dear: costs.RULES,
+    }
+    for rule in (*own, *general[type(evidence)]):
+        finding = rule(evidence)
+        if finding is not None:
+            return finding
+    raise AssertionError(f"no rule knows {evidence!r}")  # the last rule of each kind always has something to say
+
+
+__all__ = ["Broken", "Came", "Dear", "Evidence", "Finding", "Rule", "Said", "Unproved", "Wrong", "diagnose"]

@@ -1,0 +1,136 @@
+"""All processes that descend from one, also those that have left its group; what they take, and their end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+LINUX = sys.platform == "linux"
+_PATIENCE = 10.0  # seconds until all have ended; one that waits for a disk cannot be ended sooner
+
+
+@dataclass(frozen=True)
+class _Process:
+    parent: int
+    group: int
+    threads: int
+    dead: bool
+
+
+class Family:
+    """The descendants of ``head`` (0: nobody yet), and what came to us of them when ``head`` had died."""
+
+    def __init__(self) -> None:
+        self.head = 0
+        us = os.getpid()
+        self._own = {pid for pid, process in _processes().items() if process.parent == us} if LINUX else set()
+        self._groups: set[int] = set()
+
+    def members(self) -> dict[int, _Process]:
+        """Those that live, without the head."""
+        if not self.head:
+            return {}
+        processes, us, ours = _processes(), os.getpid(), os.getpgid(0)
+        heads = {self.head}
+        if LINUX:  # orphans of the head come to us; it has left our session, so they cannot be in our group
+            heads |= {
+                pid
+                for pid, process in processes.items()
+                if process.parent == us and process.group != ours and pid not in self._own
+            }
+        below: dict[int, list[int]] = {}
+        for pid, process in processes.items():
+            below.setdefault(process.parent, []).append(pid)
+        found: dict[int, _Process] = {}
+        rows = [pid for pid in heads if pid in processes]
+        while rows:
+            pid = rows.pop()
+            if pid not in found:
+                found[pid] = processes[pid]
+                rows += below.get(pid, [])
+        if not LINUX:  # orphans have gone to the first process of the system; the groups that they were in tell
+            self._groups |= {process.group for process in found.values()} - {ours}
+            found |= {pid: process for pid, process in processes.items() if process.group in self._groups}
+        return {pid: process for pid, process in found.items() if pid != self.head and not process.dead}
+
+    def usage(self, bound: int) -> tuple[int, int]:
+        """Threads, and bytes of memory, of all together; 0 where the system cannot tell.
+
+        Memory that forked processes share is counted once, but only if it matters: near ``bound``.
+        """
+        if not LINUX:
+            return 0, 0
+        members = self.members()
+        memory = sum(_private(pid) for pid in members)
+        if memory > bound:
+            memory = sum(_proportional(pid) for pid in members)
+        return sum(process.threads for process in members.values()), memory
+
+    def end(self) -> None:
+        """End all members: stop them first, so that none can start another while others are ended."""
+        until = time.monotonic() + _PATIENCE
+        while (members := self.members()) and time.monotonic() < until:
+            stopped: set[int] = set()
+            while fresh := members.keys() - stopped:
+                for pid in fresh:
+                    _send(pid, signal.SIGSTOP)
+                stopped |= fresh
+                members = self.members()
+            for pid in stopped:
+                _send(pid, signal.SIGKILL)
+            for pid in stopped:
+                with contextlib.suppress(ChildProcessError):  # reap those that came to us
+                    os.waitpid(pid, os.WNOHANG)
+            time.sleep(0.002)
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def _processes() -> dict[int, _Process]:
+    return _from_proc() if LINUX else _from_ps()
+
+
+def _from_proc() -> dict[int, _Process]:
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                # the name of the program, in brackets, may hold anything
+                fields = Path(f"/proc/{name}/stat").read_bytes().rpartition(b")")[2].split()
+                found[int(name)] = _Process(int(fields[1]), int(fields[2]), int(fields[17]), fields[0] in (b"Z", b"X"))
+    return found
+
+
+def _from_ps() -> dict[int, _Process]:
+    asked = ["ps", "-axo", "pid=,ppid=,pgid=,stat="]
+    listed = subprocess.run(asked, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL).stdout
+    rows = (line.split() for line in listed.splitlines())
+    return {int(pid): _Process(int(parent), int(group), 1, state[0] == "Z") for pid, parent, group, state, *_ in rows}
+
+
+def _private(pid: int) -> int:
+    """Bytes that a process holds without those of files; what forked processes share counts for each."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon:", "RssShmem:")))
+
+
+def _proportional(pid: int) -> int:
+    """The same, where what n processes share counts an n-th for each."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return _private(pid)
+    kept = ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(kept))

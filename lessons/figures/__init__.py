@@ -1,0 +1,19 @@
+"""Figures of lessons, made by the library: never drawn by hand.
+
+A figure has ``lines(say, width)`` for the terminal and ``html(say)`` for the page, in the language of ``say``. What
+these need is imported when they draw, so that the manifest can name figures for nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from .operators import Operators
+from .run import Run
+from .steps import Steps
+from .sweep import Sweep
+from .waits import Waits
+
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits
+
+__all__ = ["Figure", "Operators", "Run", "Steps", "Sweep", "Waits"]

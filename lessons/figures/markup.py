@@ -1,0 +1,80 @@
+"""What figures have in common on a page: tables of who holds what, and pictures inside of it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sim.draw.shapes import Picture
+    from sim.words import Words
+
+    from ..catalogue import Catalogue
+    from .frames import Frame
+
+
+def words_of(say: Catalogue) -> Words:
+    """The words of pictures in a language."""
+    from sim.words import Words
+
+    return Words(say.table("pictures"))
+
+
+def show_words(say: Catalogue) -> Mapping[str, str]:
+    """Those of drawings step by step."""
+    from collectives.commands.showing import WORDS
+
+    return {**WORDS, **say.table("pictures")}
+
+
+def inline(picture: Picture) -> str:
+    """An SVG as a part of a page: its ids are its own, and its paper is the page's."""
+    from sim.draw.svg import svg
+
+    text = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="#fff"/>', "", svg(picture), count=1)
+    mark = "p" + hashlib.sha256(text.encode()).hexdigest()[:8]
+    text = re.sub(r'(\bid="|url\(#)', rf"\1{mark}-", text)
+    text = text.replace('aria-labelledby="title desc"', f'aria-labelledby="{mark}-title {mark}-desc"')
+    style = f"--natural:{picture.width:.0f}px"
+    return f'<div class="paper scroll" tabindex="0" style="{style}">{text.strip()}</div>'
+
+
+def data_table(heads: Sequence[str], rows: Sequence[Sequence[str]], summary: str) -> str:
+    """Numbers of a picture, folded away."""
+    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    body = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(text)}</td>" for text in row[1:]) + "</tr>"
+        for row in rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<details><summary>{escape(summary)}</summary><div class="scroll" tabindex="0">{table}</div></details>'
+
+
+def frame_table(frame: Frame, say: Catalogue) -> str:
+    """One step as a table."""
+    from sim.draw.palette import text_on
+
+    words, arrows = show_words(say), any(frame.came)
+    colours = [frame.colour(column) for column in range(len(frame.heads))]
+    heads = "".join(f'<th scope="col">{escape(head)}</th>' for head in frame.heads)
+    lines = []
+    for rank, row in enumerate(frame.rows):
+        cells = []
+        for cell, colour in zip(row, colours, strict=True):
+            if cell is None:
+                cells.append('<td class="none">·</td>')
+                continue
+            kinds = " ".join(["done"] * cell.done + ["new"] * bool(cell.sign))
+            style = f"--c:{colour};--on:{text_on(colour)};--share:{cell.share:.2g}"
+            sign = f"<i>{cell.sign}</i>" if cell.sign else ""
+            cells.append(f'<td class="{kinds}" style="{style}">{sign}{escape(cell.text)}</td>')
+        came = f'<td class="came">{"← " + escape(frame.came[rank]) if frame.came[rank] else ""}</td>' * arrows
+        lines.append(
+            f'<tr><th scope="row">{escape(words["show.rank"].format(rank=rank))}</th>{"".join(cells)}{came}</tr>'
+        )
+    corner = f'<th scope="col" class="corner">{escape(words["show.chunk"])}</th>'
+    head = f"<thead><tr>{corner}{heads}{'<td></td>' * arrows}</tr></thead>"
+    return f'<table class="grid"><caption>{escape(frame.title)}</caption>{head}<tbody>{"".join(lines)}</tbody></table>'

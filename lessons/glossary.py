@@ -1,0 +1,94 @@
+"""The field's terms, and how a page links the first use of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markdown_it.token import Token
+
+from .catalogue import Catalogue
+
+
+@dataclass(frozen=True)
+class Term:
+    """text: Markdown. forms: how it stands in texts."""
+
+    id: str
+    name: str
+    text: str
+    forms: tuple[str, ...]
+
+
+def terms(say: Catalogue) -> list[Term]:
+    """In the order of the catalogue."""
+    ids = dict.fromkeys(key.rpartition(".")[0] for key in Catalogue().table("glossary"))
+    return [
+        Term(
+            id,
+            say(f"glossary.{id}.name"),
+            say(f"glossary.{id}.text"),
+            tuple(form.strip() for form in say(f"glossary.{id}.forms").split("|")),
+        )
+        for id in ids
+    ]
+
+
+class Linker:
+    """Turns the first use of each term into a link to it; remembers which ones were used."""
+
+    def __init__(self, all_terms: Sequence[Term]) -> None:
+        self._terms = {form: term for term in all_terms for form in term.forms}
+        self.used: dict[str, Term] = {}
+        forms = sorted(self._terms, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(_pattern, forms)) or r"(?!)")
+
+    def link(self, tokens: Sequence[Token]) -> None:
+        """In paragraphs, lists and tables; not in headings, code, and what is a link already."""
+        inside = False
+        for token in tokens:
+            if token.type in ("heading_open", "heading_close", "th_open", "th_close"):
+                inside = token.nesting == 1
+            if token.type == "inline" and not inside:
+                token.children = self._linked(token.children or [])
+
+    def _linked(self, children: Sequence[Token]) -> list[Token]:
+        linked: list[Token] = []
+        links = 0
+        for token in children:
+            links += {"link_open": 1, "link_close": -1}.get(token.type, 0)
+            linked += [token] if links or token.type != "text" else self._split(token.content)
+        return linked
+
+    def _split(self, text: str) -> list[Token]:
+        parts: list[Token] = []
+        at = 0
+        for match in self._pattern.finditer(text):
+            term = self._terms.get(match[0]) or self._terms.get(match[0].lower()) or self._terms[_first_lower(match[0])]
+            if term.id in self.used:
+                continue
+            self.used[term.id] = term
+            title = term.text.replace("`", "")
+            link = Token("link_open", "a", 1, attrs={"href": f"#term-{term.id}", "class": "term", "title": title})
+            parts += [_text(text[at : match.start()]), link, _text(match[0]), Token("link_close", "a", -1)]
+            at = match.end()
+        return [*parts, _text(text[at:])]
+
+
+def _pattern(form: str) -> str:
+    """The form as a word of its own; its first letter may be a capital. Chinese has no blanks between words."""
+    exact = re.escape(form)
+    if form[0].isascii() and form[0].islower():
+        exact = f"[{form[0].upper()}{form[0]}]{re.escape(form[1:])}"
+    before = r"(?<![A-Za-z0-9_-])" if re.match(r"\w", form[0]) and form[0].isascii() else ""
+    after = r"(?![A-Za-z0-9_-])" if re.match(r"\w", form[-1]) and form[-1].isascii() else ""
+    return before + exact + after
+
+
+def _first_lower(form: str) -> str:
+    return form[0].lower() + form[1:]
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)

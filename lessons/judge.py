@@ -1,0 +1,94 @@
+"""A learner's file against the checks of its lesson: what holds and what is wrong, as it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from .answer import Answer, load_answer, unwritten, used_by
+from .catalogue import Catalogue
+from .checks.bare import Bare
+from .checks.measured import Measured
+from .checks.program import Program
+from .checks.real import run_programs
+from .manifest import Judged, Lesson
+from .said import Finding, Passed, Said, Shown
+
+
+def judge(
+    lesson: Lesson, path: Path, say: Catalogue, *, twin: bool = False, ranks: tuple[int, ...] = ()
+) -> Iterator[Said | Passed | Finding | Shown]:
+    """Run the checks of ``lesson`` (or of its broken twin) on the file at ``path``, cheap to dear.
+
+    Yields a ``Said`` when something begins that takes time, a ``Passed`` for each property that holds, and a
+    ``Finding`` for each that does not; where all hold, a ``Shown`` for what is measured then. The learner's code runs
+    in this process and in ranks that it forks, so call it in a child.
+
+    Args:
+        say: pictures are drawn in its language.
+        ranks: real ranks, in place of those of the checks.
+    """
+    every = lesson.twin.checks if twin and lesson.twin else lesson.checks
+    checks = [check for check in every if not isinstance(check, Measured)]
+    names = [check.function for check in checks]
+    yield Said("check.loading", {"file": path.name})
+    todo = unwritten(path, names)
+    answer = load_answer(path)
+    if isinstance(answer, Finding):
+        yield answer
+        return
+    written: list[Judged] = []
+    wrong: set[str] = set()
+    for check in checks:
+        function = check.function in todo or answer.function(check.function, names)
+        if isinstance(function, Finding):
+            wrong.add(check.function)
+            yield function
+        elif check.function not in todo:
+            written.append(check)
+    uses = used_by(path, names)
+
+    def ready(check: Judged) -> Said | None:
+        """What is wrong with a function is wrong with those that use it too, and told once."""
+        first = next((name for name in names if name in uses.get(check.function, ()) and name in wrong), None)
+        return Said("check.later", {"function": check.function, "first": first}) if first else None
+
+    for stage in (_cheap, _bare):
+        for check in written:
+            if check.function in wrong:
+                continue
+            later = ready(check)
+            if later is not None:
+                wrong.add(check.function)
+                yield later
+                continue
+            for result in stage(check, answer, say, ranks):
+                if isinstance(result, Finding):
+                    wrong.add(check.function)
+                yield result
+    programs = [check for check in written if isinstance(check, Program) and check.function not in wrong]
+    if programs:
+        yield Said("check.running", {"functions": [program.function for program in programs]})
+        for result in run_programs(programs, answer.path, ranks):
+            if isinstance(result, Finding):
+                wrong.add(result.function)
+            yield result
+    if todo:
+        first = next(iter(todo))
+        fields = {"functions": list(todo), "first": first, "line": todo[first], "file": path.name}
+        yield Finding(Said("file.todo", fields), first)
+    elif not wrong:
+        for measured in (check for check in every if isinstance(check, Measured)):
+            yield from measured.shown(answer, say, ranks)
+
+
+def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:
+    if not isinstance(check, Bare):
+        yield Said("check.reading", {"function": check.function})
+        yield from check.cheap(answer, say)
+
+
+def _bare(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:
+    if isinstance(check, Bare):
+        yield Said("check.running", {"functions": [check.function]})
+        yield from check.dear(answer, say, ranks)

@@ -1,0 +1,219 @@
+"""A lesson as one HTML file that works offline: text, figures, questions that answer, hints, and the words it uses.
+
+``page.html`` is the markup; style, script and words are put into it. All text is escaped, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html import escape
+from importlib.resources import files
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from .glossary import Linker, terms
+from .markdown import figure_of, parse
+from .reading import GRADES, Prediction, Question, Reading
+
+_LANGUAGES = {"zh": "zh-Hans"}  # others are what they are called
+
+
+def page(reading: Reading, command: Callable[..., str], around: tuple[Reading | None, Reading | None]) -> str:
+    """The file.
+
+    Args:
+        command: what the learner types, from its words: ``command("check", 4)``.
+        around: the lessons before and after, if there are any.
+    """
+    folder, say = files(__package__), reading.say
+    parts = {
+        "language": _LANGUAGES.get(say.language, say.language),
+        "title": escape(reading.title),
+        "proves": escape(reading.proves),
+        "where": escape(reading.where),
+        "style": (folder / "page.css").read_text("utf-8"),
+        "script": (folder / "page.js").read_text("utf-8"),
+        "sections": _Page(reading, command).sections(),
+        "neighbours": _neighbours(around, command),
+    }
+
+    def part(match: re.Match[str]) -> str:
+        return parts[match[1]] if match[1] in parts else escape(say(match[1]))
+
+    return re.sub(r"\{\{([\w.]+)\}\}", part, (folder / "page.html").read_text("utf-8"))
+
+
+class _Page:
+    """The sections, in the order in which they are read: terms are linked where they come first."""
+
+    def __init__(self, reading: Reading, command: Callable[..., str]) -> None:
+        self.reading, self.say, self.command = reading, reading.say, command
+        self.linker = Linker(terms(reading.say))
+        self.markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+    def sections(self) -> str:
+        reading, parts = self.reading, []
+        for name in reading.sections():
+            text = self.text(reading.text(name))
+            if name == "task":
+                parts.append(self.section(name, text + self.commands() + self.hints() + self.twin()))
+            else:
+                parts.append(self.section(name, text, "card real" if name == "real" else ""))
+            if name == "problem" and reading.prediction:
+                parts.append(self.section("predict", self.predict(reading.prediction), "card predict-card"))
+        if reading.questions:
+            questions = (self.question(number, one) for number, one in enumerate(reading.questions, 1))
+            parts.append(self.section("quiz", "".join(questions)))
+        return "\n".join([*parts, self.glossary()])
+
+    def section(self, name: str, content: str, look: str = "") -> str:
+        heading = f'<h2 id="{name}-title">{escape(self.reading.heading(name))}</h2>'
+        look = f' class="{look}"' if look else ""
+        return f'<section id="{name}" aria-labelledby="{name}-title"{look}>\n{heading}\n{content}</section>'
+
+    def text(self, markdown: str) -> str:
+        tokens = parse(markdown)
+        self.linker.link(tokens)
+        return str(self.markdown.renderer.render(self.with_figures(tokens), self.markdown.options, {}))
+
+    def with_figures(self, tokens: list[Token]) -> list[Token]:
+        """Figures drawn, in the place of their paragraphs; tables in a box in which they can be moved."""
+        out: list[Token] = []
+        for token in tokens:
+            figure = figure_of(token) if token.type == "inline" else None
+            if figure:
+                out[-1] = _html(self.figure(*figure))  # in the place of the paragraph's beginning
+            elif token.type == "paragraph_close" and out[-1].type == "html_block":
+                continue
+            elif token.type == "table_open":
+                out += [_html('<div class="scroll" tabindex="0">'), token]
+            elif token.type == "table_close":
+                out += [token, _html("</div>")]
+            else:
+                out.append(token)
+        return out
+
+    def figure(self, name: str, caption: str) -> str:
+        drawn = self.reading.lesson.figures[name].html(self.say)
+        return f'<figure id="figure-{escape(name)}"><figcaption>{escape(caption)}</figcaption>{drawn}</figure>\n'
+
+    def predict(self, prediction: Prediction) -> str:
+        say, answer = self.say, shown(prediction.answer)
+        unit = escape(prediction.unit)
+        field = (
+            f'<label for="guess">{escape(say("page.guess"))}</label>'
+            f'<input type="text" id="guess" inputmode="decimal" autocomplete="off"> {unit}'
+        )
+        return (
+            f'<form class="predict" data-answer="{prediction.answer!r}" data-tolerance="{prediction.tolerance!r}" '
+            f'data-unit="{unit}">'
+            f"{self.text(prediction.question)}"
+            f'<div class="answer-line" data-script hidden>{field} {self.button()}</div>'
+            + self.verdicts("right", "wrong", "number")
+            + self.answer(f"<p><strong>{escape(answer)} {unit}</strong></p>" + self.text(prediction.why))
+            + "</form>"
+        )
+
+    def question(self, number: int, question: Question) -> str:
+        choices = "".join(
+            f'<label class="choice"><input type="radio" name="choice" value="{letter}">'
+            f"<span>{self.inline(text)}</span></label>"
+            for letter, text in question.choices.items()
+        )
+        right = f"<p><strong>{self.inline(question.choices[question.right])}</strong></p>"
+        return (
+            f'<form class="question" data-right="{escape(question.right)}">'
+            f'<div id="question-{number}">{self.text(question.question)}</div>'
+            f'<div role="radiogroup" aria-labelledby="question-{number}">{choices}</div>'
+            f'<div class="answer-line" data-script hidden>{self.button()}</div>'
+            + self.verdicts("right", "again", "choose")
+            + self.answer(right + self.text(question.why))
+            + "</form>"
+        )
+
+    def inline(self, markdown: str) -> str:
+        """Markdown that is a single paragraph, without its tags."""
+        return str(self.markdown.renderInline(markdown))
+
+    def button(self) -> str:
+        return f"<button>{escape(self.say('page.check'))}</button>"
+
+    def verdicts(self, *names: str) -> str:
+        words = {name: escape(self.say(f"page.said.{name}")) for name in names}
+        said = "".join(f'<span data-said="{name}" hidden>{text}</span>' for name, text in words.items())
+        return f'<p class="verdict" role="status">{said}</p>'
+
+    def answer(self, content: str) -> str:
+        return f'<details class="answer"><summary>{escape(self.say("page.answer"))}</summary>{content}</details>'
+
+    def commands(self) -> str:
+        number = self.reading.lesson.number
+        kinds = (
+            {"start": "start", "check": "check", "hint": "hint"} if self.reading.lesson.checks else {"tour": "start"}
+        )
+        items = "".join(
+            f"<li><span>{escape(self.say(f'page.command.{kind}'))}</span>{self.command_box(word, number)}</li>"
+            for kind, word in kinds.items()
+        )
+        return f'<ul class="commands">{items}</ul>'
+
+    def command_box(self, *words: object) -> str:
+        before, after = (escape(self.say(f"page.{name}")) for name in ("copy", "copied"))
+        button = (
+            '<button type="button" class="copy" data-script hidden>'
+            f'<span class="before">{before}</span><span class="after" role="status">{after}</span></button>'
+        )
+        return f'<div class="command"><code>{escape(self.command(*words))}</code>{button}</div>'
+
+    def hints(self) -> str:
+        """Closed, from a nudge to near-code."""
+        parts = []
+        for function, hints in self.reading.hints.items():
+            title = escape(self.reading.heading("hints"))
+            parts.append(f"<h3>{f'{title}: <code>{escape(function)}</code>' if function else title}</h3>")
+            for grade, hint in zip(GRADES, hints, strict=False):
+                name = escape(self.say(f"page.hint.{grade}"))
+                parts.append(f'<details class="hint"><summary>{name}</summary>{self.text(hint)}</details>')
+        return f'<div class="hints">{"".join(parts)}</div>' if parts else ""
+
+    def twin(self) -> str:
+        if not self.reading.lesson.twin or not self.reading.has("twin.task"):
+            return ""
+        number = self.reading.lesson.number
+        boxes = self.command_box("start", number, "--broken") + self.command_box("check", number, "--broken")
+        return f"<h3>{escape(self.reading.heading('twin'))}</h3>{self.text(self.reading.text('twin.task'))}{boxes}"
+
+    def glossary(self) -> str:
+        """The terms that were linked, by name."""
+        used = sorted(self.linker.used.values(), key=lambda term: term.name.lower())
+        items = "".join(
+            f'<dt id="term-{term.id}">{escape(term.name)}</dt><dd>{self.markdown.render(term.text).strip()}</dd>'
+            for term in used
+        )
+        return self.section("glossary", f"<dl>{items}</dl>") if used else ""
+
+
+def _neighbours(around: tuple[Reading | None, Reading | None], command: Callable[..., str]) -> str:
+    parts = []
+    for word, look, reading in zip(("previous", "next"), ("back", "forward"), around, strict=True):
+        content = ""
+        if reading:
+            title = f"{reading.lesson.number} · {reading.title}"
+            typed = command("open", reading.lesson.number)
+            content = (
+                f'<span class="word">{escape(reading.say(f"page.{word}"))}</span>{escape(title)}<br>'
+                f"<code>{escape(typed)}</code>"
+            )
+        parts.append(f'<div class="{look}">{content}</div>')
+    return "".join(parts)
+
+
+def shown(number: float) -> str:
+    """A number as people write it."""
+    return str(int(number)) if number.is_integer() else f"{number:.6g}"
+
+
+def _html(content: str) -> Token:
+    return Token("html_block", "", 0, content=content)

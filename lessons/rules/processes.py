@@ -1,0 +1,108 @@
+"""What is wrong with ranks that raised, died or hung."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from collectives.explanation import explain
+from collectives.launch import RankFailed, RankTimeout
+from collectives.sentence import Sentence
+
+from ..diagnosis import Broken, Rule
+from ..picture import log_lines
+from ..said import Finding, Said, Speech
+
+_OWN = ("log.failed", "log.failed_at_once")  # a rank that failed by itself: its traceback tells more
+
+
+def _killed(evidence: Broken) -> Finding | None:
+    """A rank that did not raise but was gone."""
+    failure = evidence.failure
+    if not isinstance(failure, RankFailed):
+        return None
+    if match := re.match(r"killed by signal (\w+) ", failure.reason):
+        return _finding(evidence, Said("process.killed", {"rank": failure.rank, "signal": match[1]}))
+    if match := re.match(r"exited with code (\d+)", failure.reason):
+        return _finding(evidence, Said("process.exited", {"rank": failure.rank, "code": match[1]}))
+    return None
+
+
+def _same_neighbour(evidence: Broken) -> Finding | None:
+    """Everybody sends to the rank from which it also wants to receive, and nobody sends the other way."""
+    _, lonely = evidence.log.pairs()
+    waits = {o.rank: o.peer for o in lonely if o.op == "recv"}
+    sends = {o.rank: o.peer for o in lonely if o.op == "send"}
+    if evidence.size < 3 or len(waits) < evidence.size or waits != sends:
+        return None
+    return _finding(evidence, Said("process.same_neighbour", {"rank": 0, "peer": waits[0]}))
+
+
+def _explained(evidence: Broken) -> Finding | None:
+    """The record tells why: ranks that wait for each other, messages that never come, sizes that disagree."""
+    sentence = explain(evidence.log)
+    if sentence is None or sentence.id in _OWN:
+        return None
+    if sentence.id == "log.unfinished" and isinstance(evidence.failure, RankTimeout):
+        return None
+    return _finding(evidence, sentence)
+
+
+def _raised(evidence: Broken) -> Finding | None:
+    """A rank that raised, all or one: the others only waited for it."""
+    failure = evidence.failure
+    if not isinstance(failure, RankFailed):
+        return None
+    details = (_own_frames(failure.traceback, str(evidence.path)),) if failure.traceback else ()
+    fields = {"rank": failure.rank, "error": _ours(evidence, failure.rank) or failure.reason.splitlines()[0][:300]}
+    alike = sum(
+        reason.splitlines()[0][:60] == failure.reason.splitlines()[0][:60] for reason in failure.others.values()
+    )
+    everybody = alike == evidence.size - 1
+    return _finding(evidence, Said("process.all_raised" if everybody else "process.raised", fields), details)
+
+
+def _ours(evidence: Broken, rank: int) -> Sentence | None:
+    """What the recorder refused, if that is what was raised: it can be said in every language."""
+    end = evidence.log.ends.get(rank)
+    error = end.error if end is not None else ""
+    return error if isinstance(error, Sentence) and isinstance(error.fields.get("message"), Sentence) else None
+
+
+def _busy(evidence: Broken) -> Finding | None:
+    """Ranks that computed without end."""
+    failure = evidence.failure
+    if not isinstance(failure, RankTimeout):
+        return None
+    for rank, stack in failure.tracebacks.items():
+        frames = re.findall(r'File "(.+?)", line (\d+)', stack)
+        line = next((number for path, number in frames if path == str(evidence.path)), None)
+        if line is not None:
+            fields = {"rank": rank, "line": line, "seconds": f"{failure.timeout:g}"}
+            return _finding(evidence, Said("process.busy", fields))
+    return None
+
+
+def _lost(evidence: Broken) -> Finding:
+    return _finding(evidence, Said("process.failed", {"error": str(evidence.failure).splitlines()[0]}))
+
+
+def _finding(evidence: Broken, sentence: Said | Sentence, details: tuple[Speech, ...] = ()) -> Finding:
+    picture = tuple(log_lines(evidence.log, evidence.say))
+    if len(evidence.variants) > 1:
+        details = (*details, Said("values.other_calls"))
+    return Finding(sentence, evidence.function, evidence.size, picture, details)
+
+
+def _own_frames(text: str, path: str) -> str:
+    """The traceback from the first frame of the learner's file to the last; all of it if there is none."""
+    frames = re.split(r'^(?=  File ")', text, flags=re.MULTILINE)
+    own = [i for i, frame in enumerate(frames) if frame.startswith(f'  File "{path}"')]
+    if not own:
+        return text.rstrip()
+    error = text.rstrip().splitlines()[-1]
+    shown = "".join(frames[own[0] : own[-1] + 1]).rstrip()
+    return shown if shown.endswith(error) else f"{shown}\n{error}"
+
+
+RULES: Sequence[Rule] = (_killed, _same_neighbour, _explained, _raised, _busy, _lost)

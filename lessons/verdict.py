@@ -1,0 +1,97 @@
+"""A learner's file, checked in a child: what was found, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .bounds import Bounds
+from .catalogue import Catalogue
+from .child import Child, Ending
+from .manifest import COURSE, Lesson
+from .said import Finding, Passed, Said, Shown
+from .workspace import State, Workspace, digest
+
+Event = Said | Passed | Finding | Shown
+Judging = Callable[[int, Path, str, bool, tuple[int, ...]], Iterator[Event]]
+
+
+@dataclass
+class Verdict:
+    """What came of one check. ranks: those that were asked for, in place of the lesson's own.
+
+    recorded: it counts as done from now on.
+    """
+
+    lesson: Lesson
+    broken: bool
+    ranks: tuple[int, ...]
+    passed: list[Passed] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    measured: list[Shown] = field(default_factory=list)
+    ending: Ending | None = None
+    recorded: bool = False
+
+    @property
+    def said(self) -> Said | None:
+        """Why the check did not come to its end; None if it did."""
+        ended = self.ending.said() if self.ending else None
+        if ended is None and not self.passed and not self.findings:
+            return Said("child.silent", {"during": Said("child.at_once")})
+        return ended
+
+    @property
+    def good(self) -> bool:
+        return self.ending is not None and not self.findings and self.said is None
+
+
+def judging(number: int, path: Path, language: str, broken: bool, ranks: tuple[int, ...]) -> Iterator[Event]:
+    """``judge``, in the child: from arguments that can go to another process."""
+    from .judge import judge
+
+    yield from judge(COURSE[number], path, Catalogue(language), twin=broken, ranks=ranks)
+
+
+def examine(
+    workspace: Workspace,
+    lesson: Lesson,
+    heard: Callable[[Event], None],
+    broken: bool = False,
+    ranks: tuple[int, ...] = (),
+    judging: Judging = judging,
+    bounds: Bounds | None = None,
+) -> Verdict:
+    """Check the learner's file of ``lesson``; ``heard`` is told each event as it comes. Nothing is recorded."""
+    verdict = Verdict(lesson, broken, ranks)
+    file = workspace.file(lesson, broken)
+    arguments = (lesson.number, file, workspace.say.language, broken, ranks)
+    with Child(judging, *arguments, folder=workspace.folder, bounds=bounds) as child:
+        for event in child.events():
+            if isinstance(event, Passed):
+                verdict.passed.append(event)
+            elif isinstance(event, Finding):
+                verdict.findings.append(event)
+            elif isinstance(event, Shown):
+                verdict.measured.append(event)
+            heard(event)  # type: ignore[arg-type]
+    verdict.ending = child.ending
+    return verdict
+
+
+def record(workspace: Workspace, verdict: Verdict, sha256: str) -> None:
+    """A good verdict makes the lesson done, if its file is still the one with ``sha256`` that was checked.
+
+    Raises:
+        Refusal: see ``Progress.change``.
+    """
+    from .progress import now
+
+    lesson, broken = verdict.lesson, verdict.broken
+    if not verdict.good or verdict.ranks or digest(workspace.file(lesson, broken)) != sha256:
+        return
+    with workspace.progress.change():
+        kept = workspace.progress.lesson(lesson.name, broken)
+        kept["state"] = State.PASSED
+        kept["passed"] = {"sha256": sha256, "when": now()}
+    verdict.recorded = True

@@ -1,0 +1,121 @@
+"""Answers that learners really give get the sentence that names their mistake; right ones pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lessons.catalogue import Catalogue
+from lessons.judge import judge
+from lessons.manifest import COURSE, Lesson
+from lessons.said import Finding, Said
+
+HERE = Path(__file__).parent
+WRONG = sorted((HERE / "wrong_answers").glob("*.py"))
+SAY = Catalogue()
+
+
+def _findings(lesson: Lesson, path: Path, twin: bool = False) -> list[Finding]:
+    return [one for one in judge(lesson, path, SAY, twin=twin) if isinstance(one, Finding)]
+
+
+def _id(finding: Finding) -> str:
+    return "" if isinstance(finding.sentence, str) and not hasattr(finding.sentence, "id") else finding.sentence.id
+
+
+@pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
+def test_a_wrong_answer_gets_the_right_sentence(path: Path) -> None:
+    _, finding, says, *_ = path.read_text(encoding="utf-8").splitlines()
+    first = next(one for one in judge(COURSE[int(path.name[:2])], path, SAY) if isinstance(one, Finding))
+    assert f"# finding: {first.function} {_id(first)}" == finding
+    assert f"# says: {SAY.say(first.sentence)}" == says
+
+
+def test_there_are_many_mistakes_and_many_sentences() -> None:
+    lessons = {path.name[:2] for path in WRONG}
+    sentences = {path.read_text(encoding="utf-8").splitlines()[1].split()[-1] for path in WRONG}
+    assert lessons == {"01", "02", "03", "04", "05", "06", "07"}
+    assert len(WRONG) >= 80
+    assert len(sentences) >= 50
+
+
+@pytest.mark.parametrize("lesson", [one for one in COURSE if one.twin], ids=lambda lesson: lesson.folder)
+def test_a_picture_goes_with_what_happened(lesson: Lesson) -> None:
+    path = HERE.parents[1] / "lessons" / "course" / lesson.folder / "broken.py"
+    first = _findings(lesson, path, twin=True)[0]
+    assert first.picture
+    assert all(f"rank {rank}" in "\n".join(first.picture) for rank in range(first.ranks))
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "answer.py"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+BAD_FILES = {
+    "file.syntax": "def rotate(mine:\n",
+    "file.load": "import no_such_module_anywhere\n",
+    "file.missing": "x = 1\n",
+    "file.misnamed": "def rotat(mine):\n    return mine\n",
+    "file.no_function": "rotate = 3\n",
+    "file.todo": "def rotate(mine):\n    '''Nothing yet.'''\n    raise NotImplementedError('later')\n",
+}
+
+
+@pytest.mark.parametrize("sentence", BAD_FILES)
+def test_a_file_that_is_no_answer_is_told_so(sentence: str, tmp_path: Path) -> None:
+    path = _written(tmp_path, BAD_FILES[sentence])
+    assert sentence in [_id(one) for one in _findings(COURSE[1], path)]
+
+
+def test_a_file_that_leaves_python_while_it_loads_is_told_so(tmp_path: Path) -> None:
+    findings = _findings(COURSE[1], _written(tmp_path, "import sys\nsys.exit(3)\n"))
+    assert [_id(one) for one in findings] == ["file.load"]
+    assert "SystemExit" in SAY.say(findings[0].sentence)
+
+
+ROTATE = "import os, signal, sys, time\nimport torch.distributed as dist\ndef rotate(mine):\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("    if dist.get_rank() == 1: os.kill(os.getpid(), signal.SIGKILL)\n    dist.barrier()\n", "process.killed"),
+        ("    if dist.get_rank() == 1: os._exit(3)\n    dist.barrier()\n", "process.exited"),
+        ("    return dist.get_rank()\n", "values.kind"),
+        ("    return mine if dist.get_rank() else None\n", "values.none_on_some"),
+        ("    return mine[:3]\n", "values.shape"),
+        ("    return mine.float()\n", "values.dtype"),
+        ("    dist.all_reduce(mine)\n    return mine\n", "bare.collective"),
+    ],
+)
+def test_what_happens_in_ranks_is_told(body: str, sentence: str, tmp_path: Path) -> None:
+    assert sentence in [_id(one) for one in _findings(COURSE[1], _written(tmp_path, ROTATE + body))]
+
+
+PROGRAM = "from collectives import Recv, Reduce, Send\ndef reduce_scatter(rank, size):\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ("    while True: yield ()\n", "program.endless"),
+        ("    yield 1 / 0\n", "program.raised"),
+        ("    yield 'something'\n", "messages.no_operation"),
+        ("    yield Send(0, to=(rank + 1) % size)\n", "proof.never_received"),
+        ("    yield Send(9, to=(rank + 1) % size), Recv(9, source=(rank - 1) % size)\n", "messages.in_operation"),
+    ],
+)
+def test_what_is_no_schedule_is_told(body: str, sentence: str, tmp_path: Path) -> None:
+    assert sentence in [_id(one) for one in _findings(COURSE[4], _written(tmp_path, PROGRAM + body))]
+
+
+def test_what_uses_a_wrong_function_is_not_told_again(tmp_path: Path) -> None:
+    solution = (HERE.parents[1] / "lessons/course/05_ring_all_reduce/solution.py").read_text(encoding="utf-8")
+    assert "Recv(" in solution
+    events = list(judge(COURSE[5], _written(tmp_path, solution.replace("Recv(", "Reduce(")), SAY))
+    wrong = [one for one in events if isinstance(one, Finding)]
+    assert [(one.function, _id(one)) for one in wrong] == [("all_gather", "repair.recv")]
+    assert Said("check.later", {"function": "all_reduce", "first": "all_gather"}) in events

@@ -1,0 +1,44 @@
+"""The course keeps what it promises: every proof of ``selftest`` holds, and one that fails would be seen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lessons.catalogue import Catalogue
+from lessons.manifest import COURSE, Lesson, Twin
+from lessons.selftest import prove_lesson
+
+
+@pytest.mark.timeout(400)
+def test_the_course_keeps_what_it_promises(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lessons", "selftest", "--json", "-"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=380, check=False)
+    found = json.loads(done.stdout)
+    assert [proof for proof in found["proofs"] if not proof["good"]] == []
+    assert done.returncode == 0
+    looked_at = {(proof["lesson"], proof["what"]) for proof in found["proofs"]}
+    for lesson in COURSE:
+        wanted = {"numbers", "pictures"} | ({"stub", "solution"} if lesson.checks else set())
+        wanted |= {"twin"} if lesson.twin else set()
+        assert {what for number, what in looked_at if number == lesson.number} == wanted
+    assert {(None, "sentences"), (None, "language")} <= looked_at
+
+
+def _failing(lesson: Lesson) -> set[str]:
+    return {proof.what for proof in prove_lesson(lesson, Catalogue()) if proof.problems}
+
+
+def test_a_stub_that_fails_for_another_reason_is_seen() -> None:
+    assert _failing(replace(COURSE[7], twin=None, stub="file.syntax")) == {"stub"}
+
+
+def test_a_planted_fault_under_another_name_is_seen() -> None:
+    twin = COURSE[7].twin
+    assert twin is not None
+    assert _failing(replace(COURSE[7], checks=(), twin=Twin(("values.twice",), twin.checks))) == {"twin"}

@@ -1,0 +1,35 @@
+# expects: rotate: returned None: the return is missing
+# finding: rotate values.none
+# says: The function returns None on every rank: is the return missing?
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from collectives import Recv, Send
+
+
+def rotate(mine: Tensor) -> Tensor:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    theirs = torch.empty_like(mine)
+    sending = dist.isend(mine, dst=(rank + 1) % size)
+    dist.recv(theirs, src=(rank - 1) % size)
+    sending.wait()
+
+
+def relay_bare(tensor: Tensor) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if rank > 0:
+        dist.recv(tensor, src=rank - 1)
+    if rank < size - 1:
+        dist.send(tensor, dst=rank + 1)
+
+
+def relay(rank: int, size: int) -> Iterator[Send | Recv]:
+    if rank > 0:
+        yield Recv(0, source=rank - 1)
+    if rank < size - 1:
+        yield Send(0, to=rank + 1)

@@ -1,0 +1,38 @@
+# expects: relay: the schedule does nothing: Send and Recv are made but not yielded
+# finding: relay program.none
+# says: relay returns None: a schedule is a generator, so write yield (or return the steps of another one).
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from collectives import Recv, Send
+
+
+def rotate(mine: Tensor) -> Tensor:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if size == 1:
+        return mine.clone()
+    theirs = torch.empty_like(mine)
+    sending = dist.isend(mine, dst=(rank + 1) % size)
+    dist.recv(theirs, src=(rank - 1) % size)
+    sending.wait()
+    return theirs
+
+
+def relay_bare(tensor: Tensor) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if rank > 0:
+        dist.recv(tensor, src=rank - 1)
+    if rank < size - 1:
+        dist.send(tensor, dst=rank + 1)
+
+
+def relay(rank: int, size: int) -> Iterator[Send | Recv]:
+    if rank > 0:
+        Recv(0, source=rank - 1)
+    if rank < size - 1:
+        Send(0, to=rank + 1)

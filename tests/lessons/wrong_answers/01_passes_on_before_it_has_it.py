@@ -1,0 +1,38 @@
+# expects: relay_bare: sends before it has received, so ranks end with their left neighbour's own data; not shown by 2
+# finding: relay_bare values.passed_on_too_early
+# says: Rank 2 has what rank 1 began with: it was passed on before anything had been received. Receive first, then send.
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from collectives import Recv, Send
+
+
+def rotate(mine: Tensor) -> Tensor:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if size == 1:
+        return mine.clone()
+    theirs = torch.empty_like(mine)
+    sending = dist.isend(mine, dst=(rank + 1) % size)
+    dist.recv(theirs, src=(rank - 1) % size)
+    sending.wait()
+    return theirs
+
+
+def relay_bare(tensor: Tensor) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if rank < size - 1:
+        dist.send(tensor, dst=rank + 1)
+    if rank > 0:
+        dist.recv(tensor, src=rank - 1)
+
+
+def relay(rank: int, size: int) -> Iterator[Send | Recv]:
+    if rank > 0:
+        yield Recv(0, source=rank - 1)
+    if rank < size - 1:
+        yield Send(0, to=rank + 1)

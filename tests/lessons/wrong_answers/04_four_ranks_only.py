@@ -1,0 +1,32 @@
+# expects: reduce_scatter_bare: right on 4 ranks only: their number is written into the code
+# finding: reduce_scatter_bare values.only_sizes
+# says: Right on 3, 4 ranks, wrong on 2, 5: is a number of ranks written into the code? Take dist.get_world_size().
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from collectives import Reduce, Send
+
+
+def reduce_scatter_bare(chunks: list[Tensor]) -> Tensor:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for step in range(3):
+        leaving = chunks[(rank - step - 1) % size]
+        growing = chunks[(rank - step - 2) % size]
+        arrived = torch.empty_like(growing)
+        sending = dist.isend(leaving, dst=right)
+        dist.recv(arrived, src=left)
+        sending.wait()
+        growing += arrived
+    return chunks[rank]
+
+
+def reduce_scatter(rank: int, size: int) -> Iterator[tuple[Send | Reduce, ...]]:
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for step in range(size - 1):
+        yield Send((rank - step - 1) % size, to=right), Reduce((rank - step - 2) % size, source=left)

@@ -1,0 +1,32 @@
+# expects: reduce_scatter: wrong neighbour: sends to the left, receives from the left
+# finding: reduce_scatter repair.to
+# says: Wrong neighbour: the chunk is sent to the rank on the other side.
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from collectives import Reduce, Send
+
+
+def reduce_scatter_bare(chunks: list[Tensor]) -> Tensor:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    right, left = (rank + 1) % size, (rank - 1) % size
+    for step in range(size - 1):
+        leaving = chunks[(rank - step - 1) % size]
+        growing = chunks[(rank - step - 2) % size]
+        arrived = torch.empty_like(growing)
+        sending = dist.isend(leaving, dst=right)
+        dist.recv(arrived, src=left)
+        sending.wait()
+        growing += arrived
+    return chunks[rank]
+
+
+def reduce_scatter(rank: int, size: int) -> Iterator[tuple[Send | Reduce, ...]]:
+    left = (rank - 1) % size
+    for step in range(size - 1):
+        yield Send((rank - step - 1) % size, to=left), Reduce((rank - step - 2) % size, source=left)

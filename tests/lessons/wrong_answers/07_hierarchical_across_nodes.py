@@ -1,0 +1,55 @@
+# expects: hierarchical: right, but the bulk goes between nodes (mates and rail are mixed up)
+# finding: hierarchical costs.across
+# says: Right, but a rank sends 1 of the buffer to other nodes on 4 ranks, where 1/2 is enough: the ring between the nodes should carry one block only, which is summed inside the node before.
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collectives import Recv, Reduce, Send, place
+from lessons.finished import finished
+
+reduce_scatter = finished("reduce_scatter")
+all_reduce = finished("all_reduce")
+all_gather = finished("all_gather")
+
+
+def tree_broadcast(rank: int, size: int) -> Iterator[Send | Recv]:
+    distance = 1 << (size - 1).bit_length()
+    while distance > 1:
+        reach, distance = distance, distance // 2
+        if rank % reach == 0 and rank + distance < size:
+            yield Send(0, to=rank + distance)
+        elif rank % reach == distance:
+            yield Recv(0, source=rank - distance)
+
+
+def doubling(rank: int, size: int) -> Iterator[Send | Recv | Reduce | tuple[Send, Reduce]]:
+    inner = 1 << size.bit_length() - 1
+    if rank >= inner:
+        yield Send(0, to=rank - inner)
+        yield Recv(0, source=rank - inner)
+        return
+    folds = rank + inner < size
+    if folds:
+        yield Reduce(0, source=rank + inner)
+    distance = 1
+    while distance < inner:
+        yield Send(0, to=rank ^ distance), Reduce(0, source=rank ^ distance)
+        distance *= 2
+    if folds:
+        yield Send(0, to=rank + inner)
+
+
+def hierarchical(rank: int, size: int, local: int) -> Iterator[tuple[Send | Recv | Reduce, ...]]:
+    nodes = size // local
+    me, node = divmod(rank, nodes)
+    mates = range(node, size, nodes)
+    rail = range(me * nodes, (me + 1) * nodes)
+    blocks = [range(block * nodes, (block + 1) * nodes) for block in range(local)]
+    yield from place(reduce_scatter(me, local), mates, blocks)
+    yield from place(all_reduce(node, nodes), rail, blocks[me])
+    yield from place(all_gather(me, local), mates, blocks)
+
+
+def ring_order(hosts: list[int]) -> list[int]:
+    return sorted(range(len(hosts)), key=hosts.__getitem__)

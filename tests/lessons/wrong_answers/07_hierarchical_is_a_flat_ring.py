@@ -1,0 +1,48 @@
+# expects: hierarchical: right, but a flat ring over all ranks: too many steps
+# finding: hierarchical costs.steps
+# says: Right, but it takes 6 messages one after the other on 4 ranks, where 4 would do: what could happen at the same time? In a schedule, all that stands in one yield does.
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from collectives import Recv, Reduce, Send
+from lessons.finished import finished
+
+reduce_scatter = finished("reduce_scatter")
+all_reduce = finished("all_reduce")
+all_gather = finished("all_gather")
+
+
+def tree_broadcast(rank: int, size: int) -> Iterator[Send | Recv]:
+    distance = 1 << (size - 1).bit_length()
+    while distance > 1:
+        reach, distance = distance, distance // 2
+        if rank % reach == 0 and rank + distance < size:
+            yield Send(0, to=rank + distance)
+        elif rank % reach == distance:
+            yield Recv(0, source=rank - distance)
+
+
+def doubling(rank: int, size: int) -> Iterator[Send | Recv | Reduce | tuple[Send, Reduce]]:
+    inner = 1 << size.bit_length() - 1
+    if rank >= inner:
+        yield Send(0, to=rank - inner)
+        yield Recv(0, source=rank - inner)
+        return
+    folds = rank + inner < size
+    if folds:
+        yield Reduce(0, source=rank + inner)
+    distance = 1
+    while distance < inner:
+        yield Send(0, to=rank ^ distance), Reduce(0, source=rank ^ distance)
+        distance *= 2
+    if folds:
+        yield Send(0, to=rank + inner)
+
+
+def hierarchical(rank: int, size: int, local: int) -> Iterator[tuple[Send | Recv | Reduce, ...]]:
+    yield from all_reduce(rank, size)
+
+
+def ring_order(hosts: list[int]) -> list[int]:
+    return sorted(range(len(hosts)), key=hosts.__getitem__)
