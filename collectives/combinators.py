@@ -32,7 +32,8 @@ def place(
         keep: buffers whose numbers stay; ``scratch`` is each rank's own.
 
     Raises:
-        ValueError: ``ranks`` names a rank twice, or a negative one.
+        ValueError: ``ranks`` names a rank twice, or a negative one; ``steps`` name one that is not in it, or a chunk
+            that is not in ``chunks``.
 
     O(1) an operation. Example: a broadcast from ``root`` is
     ``place(broadcast((rank - root) % size, size), [(i + root) % size for i in range(size)])``.
@@ -47,16 +48,40 @@ def place(
         if chunks is None or (isinstance(chunk, Chunk) and chunk.buffer in keep):
             yield chunk
             return
-        target = chunks[chunk.index if isinstance(chunk, Chunk) else chunk]
+        index = chunk.index if isinstance(chunk, Chunk) else chunk
+        try:
+            target = chunks[index]
+        except IndexError:
+            raise ValueError(
+                Sentence(
+                    "combinators.no_such_chunk",
+                    "place(…): its steps name chunk {index}, but its chunks stand for 0 to {last} only",
+                    index=index,
+                    last=len(chunks) - 1,
+                )
+            ) from None
         for one in [target] if isinstance(target, (int, Chunk)) else target:
             yield Buffer(chunk.buffer)[one] if isinstance(chunk, Chunk) and isinstance(one, int) else one
+
+    def renumbered(rank: int) -> int:
+        try:
+            return ranks[rank]
+        except IndexError:
+            raise ValueError(
+                Sentence(
+                    "combinators.no_such_rank",
+                    "place(…): its steps name rank {rank}, but its ranks stand for 0 to {last} only",
+                    rank=rank,
+                    last=len(ranks) - 1,
+                )
+            ) from None
 
     for step in steps:
         operations = (step,) if isinstance(step, (Send, Recv, Reduce)) else step
         yield tuple(
-            Send(chunk, ranks[operation.to])
+            Send(chunk, renumbered(operation.to))
             if isinstance(operation, Send)
-            else type(operation)(chunk, ranks[operation.source])
+            else type(operation)(chunk, renumbered(operation.source))
             for operation in operations
             for chunk in real(operation.chunk)
         )

@@ -83,7 +83,26 @@ class Contract:
         try:
             index = operator.index(index)
         except TypeError:
-            index = -1
+            raise ScheduleError(
+                Sentence(
+                    "contract.no_whole_chunk",
+                    "rank {rank} names chunk {chunk}: a chunk is named by one whole number; "
+                    "if it comes from a division, use //",
+                    rank=rank,
+                    chunk=str(chunk),
+                ),
+                "missing",
+            ) from None
+        if count == 1 and index != 0:
+            raise ScheduleError(
+                Sentence(
+                    "contract.one_chunk",
+                    "rank {rank} names chunk {chunk}, which does not exist: the buffer is one chunk here, number 0",
+                    rank=rank,
+                    chunk=str(chunk),
+                ),
+                "missing",
+            )
         if not 0 <= index < count:
             raise ScheduleError(
                 Sentence(

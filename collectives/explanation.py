@@ -22,7 +22,7 @@ def explain(log: Log) -> Sentence | None:
         or _other_tag(blocked, lonely)
         or _cycle(blocked)
         or _failed(log, blocked, consequences=False)
-        or _partner(log, blocked)
+        or _partner(log, blocked, lonely)
         or _collective(log)
         or overlap(log)
         or _unwaited(log)
@@ -135,9 +135,12 @@ def _failed(log: Log, blocked: dict[int, Operation], consequences: bool) -> Sent
     )
 
 
-def _partner(log: Log, blocked: dict[int, Operation]) -> Sentence | None:
+def _partner(log: Log, blocked: dict[int, Operation], lonely: list[Operation]) -> Sentence | None:
+    coming = {operation.peer for operation in lonely if operation.op == "send"}
     for rank, operation in sorted(blocked.items()):
         peer = operation.peer
+        if peer is None and rank in coming:
+            continue
         if peer is None:
             return Sentence(
                 "log.nobody_sends",

@@ -9,8 +9,8 @@ state     ``posted`` → ``waiting`` (in wait()) → ``done`` or ``failed``; ``r
           ``unwaited`` when the rank ended without having called wait().
           Of an end: ``returned``, ``raised``, ``died``, ``stopped`` (by the parent, because of others or of time)
 also      ``rank``, ``seq`` (one number an operation), ``bytes``, ``tag``, ``group``, ``call`` (``isend``),
-          ``blocking``, ``where`` (``ring.py:12``), ``time`` (seconds since 1970), ``error`` (a sentence is an
-          object of ``id``, ``template`` and ``fields``), ``memory`` (of a message's tensors: first address and
+          ``blocking``, ``where`` (``ring.py:12``), ``time`` (seconds since 1970), ``thread``, ``error`` (a sentence is
+          an object of ``id``, ``template`` and ``fields``), ``memory`` (of a message's tensors: first address and
           the one behind the last, of bytes; 0, 0 where unknown), ``members`` (of a collective: the group's ranks)
 ========  ============================================================================================
 
@@ -50,6 +50,7 @@ class Operation:
     where: str = ""
     time: float = 0.0
     error: str = ""
+    thread: int = 0
     memory: tuple[int, int] = (0, 0)
     members: tuple[int, ...] = ()
 
@@ -119,6 +120,10 @@ class Log:
     operations: dict[int, list[Operation]] = field(default_factory=dict)
     ends: dict[int, Operation] = field(default_factory=dict)
     events: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
+
+    def is_threaded(self, rank: int) -> bool:
+        """Whether several threads of a rank sent and received: its operations then have no one order."""
+        return len({operation.thread for operation in self.operations.get(rank, ()) if operation.op != "end"}) > 1
 
     def messages(self) -> Iterator[Operation]:
         for operations in self.operations.values():
@@ -198,7 +203,7 @@ class Journal:
         """A new operation with the next number; ``fields`` as in :class:`Operation`. Nothing is written yet."""
         with self._lock:
             self._count += 1
-            return Operation(self._rank, self._count, op, "", **fields)
+            return Operation(self._rank, self._count, op, "", thread=threading.get_ident(), **fields)
 
     def write(self, entry: Operation, state: str, error: str = "") -> None:
         entry.state, entry.error, entry.time = state, error, time.time()

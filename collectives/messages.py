@@ -7,6 +7,7 @@ message from a to b meets the k-th receive of b from a. A message to oneself is 
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from .contract import Contract, Place, contract_of
@@ -38,6 +39,19 @@ def pack(step: Step, index: int, rank: int, size: int, chunks: int, contract: Co
     received: dict[Place, bool] = {}
     for operation in step:
         if not isinstance(operation, (Send, Recv, Reduce)):
+            if isinstance(operation, (tuple, list, Iterator)):
+                raise ScheduleError(
+                    Sentence(
+                        "messages.nested",
+                        "rank {rank} yields {operation} inside step {step}: a step holds operations, no steps "
+                        "or lists; write yield from for the steps of another program, and yield (*sends, *receives) "
+                        "for lists",
+                        rank=rank,
+                        step=index,
+                        operation=repr(operation),
+                    ),
+                    "missing",
+                )
             raise ScheduleError(
                 Sentence(
                     "messages.no_operation",
@@ -52,12 +66,23 @@ def pack(step: Step, index: int, rank: int, size: int, chunks: int, contract: Co
         try:
             peer = operator.index(peer)
         except TypeError:
-            peer = -1
+            raise ScheduleError(
+                Sentence(
+                    "messages.no_whole_rank",
+                    "{operation} of rank {rank} at step {step}: a rank is a whole number; "
+                    "if it comes from a division, use //",
+                    rank=rank,
+                    step=index,
+                    operation=str(operation),
+                ),
+                "missing",
+            ) from None
         if not 0 <= peer < size:
             raise ScheduleError(
                 Sentence(
                     "messages.no_such_rank",
-                    "{operation} of rank {rank} at step {step}: ranks are 0 to {last}; take the rank modulo size",
+                    "{operation} of rank {rank} at step {step}: ranks are 0 to {last}; "
+                    "leave the operation out where there is no such rank",
                     rank=rank,
                     step=index,
                     operation=str(operation),
@@ -117,7 +142,8 @@ def pack(step: Step, index: int, rank: int, size: int, chunks: int, contract: Co
                     Sentence(
                         "messages.race_of_send_and_receive",
                         "rank {rank} has a race at step {step}: {place} is sent and received into in one step, so the "
-                        "result depends on timing; send in an earlier step, or use Reduce",
+                        "result depends on timing; receive in an earlier step if it is passed on, send in an earlier "
+                        "one if it is replaced, or use Reduce",
                         rank=rank,
                         step=index,
                         place=show(place),

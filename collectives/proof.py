@@ -205,6 +205,7 @@ class _Run:
     def stuck(self) -> ScheduleError:
         """Nobody can go on: a message without its other end, or a cycle of ranks that wait."""
         waits: dict[int, Wait] = {}
+        partners: dict[int, int] = {}  # of those that stand with a send to one rank and a receive from it
         for rank in range(self.size):
             step = self.current(rank)
             if step is None:
@@ -219,7 +220,12 @@ class _Run:
                     return verdict.never_sent(rank, step.index, peer)
             verb, peer = pending[0]
             waits[rank] = Wait(rank, peer, verb, step.index)
+            if sorted(pending) == [("receive", peer), ("send", peer)]:
+                partners[rank] = peer
         cycle = find_cycle(waits)
+        first, second = cycle[0], cycle[1 % len(cycle)]
+        if all(wait.rank in partners for wait in cycle) and partners[second.rank] != first.rank:
+            return verdict.other_partner(first.rank, first.step or 0, second.rank, partners[second.rank])
         return ScheduleError(in_words(cycle), "deadlock")
 
     def check_promise(self) -> None:

@@ -135,15 +135,22 @@ class _Watch:
         return before and self._seen
 
     def _stands(self) -> bool:
-        """Whether every rank that has not ended waits for a message whose other end has not been posted."""
+        """Whether all ranks wait for messages whose other ends have not been posted.
+
+        Once one has ended, those that still wait for it fail by themselves.
+        """
         try:
             log = read_log(self._directory)
         except FileNotFoundError:
             return False
         _, lonely = log.pairs()
-        waiting = {operation.rank for operation in lonely if operation.state == "waiting"}
-        running = set(range(self._ranks)) - log.ends.keys()
-        return bool(running) and running <= waiting
+        coming = {operation.peer for operation in lonely if operation.op == "send"}
+        waiting = {
+            operation.rank
+            for operation in lonely
+            if operation.state == "waiting" and not (operation.peer is None and operation.rank in coming)
+        }
+        return not log.ends and waiting == set(range(self._ranks))
 
 
 def _note_ends(directory: Path, ranks: int, failure: RankFailed | RankTimeout) -> None:

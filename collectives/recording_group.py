@@ -158,23 +158,37 @@ class RecordingGroup(ProcessGroup):
             entry.peer = self._ranks[work.inner._source_rank()]
         self._journal.write(entry, "done")
         self._journal.works.pop(entry.seq, None)
+        work.let_go()
         return done
 
 
 class _RecordedWork(Work):
     def __init__(self, group: RecordingGroup, entry: Operation, inner: Work) -> None:
         super().__init__()
-        self.entry, self.inner = entry, inner
+        self.entry = entry
+        self._inner: Work | None = inner
+        self._source = -1
         self._group = group
+
+    @property
+    def inner(self) -> Work:
+        assert self._inner is not None  # who waits a second time has been refused
+        return self._inner
+
+    def let_go(self) -> None:
+        """It is over: the tensors need not live as long as whoever keeps the work."""
+        if self.entry.op == "recv":
+            self._source = self.inner._source_rank()
+        self._inner = None
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         return self._group._wait(self, timeout)
 
     def is_completed(self) -> bool:
-        return self.inner.is_completed()
+        return self._inner is None or self._inner.is_completed()
 
     def _source_rank(self) -> int:
-        return self.inner._source_rank()
+        return self._source if self._inner is None else self._inner._source_rank()
 
     source_rank = _source_rank
 

@@ -148,6 +148,22 @@ def never_sent(rank: int, step: int, peer: int) -> ScheduleError:
     )
 
 
+def other_partner(rank: int, step: int, peer: int, other: int) -> ScheduleError:
+    """Rank ``rank`` exchanges with ``peer``, and that with ``other``."""
+    return ScheduleError(
+        Sentence(
+            "proof.other_partner",
+            "rank {rank} exchanges with rank {peer} at step {step}, but rank {peer} exchanges with rank {other}: "
+            "the partner must be the same seen from both sides",
+            rank=rank,
+            step=step,
+            peer=peer,
+            other=other,
+        ),
+        "deadlock",
+    )
+
+
 def without(rank: int, step: int | None, place: Place) -> ScheduleError:
     """A place that was promised is empty at the end."""
     return ScheduleError(

@@ -97,11 +97,10 @@ def describe(error: BaseException) -> str:
 
 
 def own_lines(error: BaseException, path: Path) -> str:
-    """The traceback from the first line of the learner's file on; all of it if it never gets there."""
+    """The traceback from the first line of the learner's file to the last; the error alone if it never gets there."""
     frames = traceback.extract_tb(error.__traceback__)
-    first = next((i for i, frame in enumerate(frames) if frame.filename == str(path)), 0)
-    last = max((i for i, frame in enumerate(frames) if frame.filename == str(path)), default=len(frames) - 1)
-    shown = traceback.format_list(frames[first : last + 1])
+    own = [i for i, frame in enumerate(frames) if frame.filename == str(path)]
+    shown = traceback.format_list(frames[own[0] : own[-1] + 1]) if own else []
     return "".join([*shown, *traceback.format_exception_only(error)]).rstrip()
 
 

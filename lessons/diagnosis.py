@@ -71,12 +71,12 @@ class Broken:
 class Came:
     """What came of one call on one rank.
 
-    kind: the type of what was returned. kept: whether the tensors that were passed have not changed. after: those
-    tensors.
-    peak: bytes that were allocated at the worst moment.
+    returned: what was, if a tensor; kind: its type. kept: whether the tensors that were passed have not changed. after:
+    those tensors. peak: bytes that were allocated at the worst moment.
     """
 
     result: Tensor | None
+    returned: Tensor | None
     kind: str
     kept: bool
     after: Sequence[Tensor]
@@ -112,7 +112,10 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Dear:
-    """An answer that costs too much: the worst rank's ``got`` against ``limit``, of ``what`` (steps, sent …)."""
+    """An answer that costs too much: the worst rank's ``got`` against ``limit``, of ``what`` (steps, sent …).
+
+    shares: a message may be less than the whole buffer.
+    """
 
     function: str
     what: str
@@ -120,6 +123,7 @@ class Dear:
     got: int | Fraction
     limit: int | Fraction
     costs: Mapping[str, int | Fraction]
+    shares: bool = False
 
 
 Evidence: TypeAlias = Unproved | Broken | Wrong | Dear

@@ -120,10 +120,10 @@ def _live(orders: Orders, lines: Lines, parent: int) -> None:
         os._exit(exit.code & 255 if isinstance(exit.code, int) else exit.code is not None)
     except BaseException:
         last = Ended(traceback.format_exc())
-    _send(lines.events, last)
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdout, sys.stderr):  # before the last word, after which the runner ends us
         with contextlib.suppress(Exception):
             stream.flush()
+    _send(lines.events, last)
     os._exit(0)
 
 

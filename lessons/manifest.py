@@ -69,6 +69,11 @@ def _log2(n: int) -> int:
     return (n - 1).bit_length()
 
 
+def _one(n: int) -> int:
+    """Neighbours to whom one sends in a ring."""
+    return 1
+
+
 def _share(n: int) -> Fraction:
     return Fraction(n - 1, n)
 
@@ -102,9 +107,15 @@ _ONE_STEP: Mapping[str, PerRanks] = {
 }
 _WHOLE = Fraction(1)
 # one walk round the ring, and two; of doubling, with the steps there and back of ranks beyond a power of two
-_WALK = Limit(lambda n: n - 1, lambda n: n - 1, _share, memory=lambda n: Fraction(2, n))
-_WALKS = Limit(lambda n: 2 * (n - 1), lambda n: 2 * (n - 1), lambda n: 2 * _share(n), memory=lambda n: Fraction(2, n))
-_FOLDED = Limit(lambda n: 2 * _log2(n) - (n.bit_length() - 1))
+_WALK = Limit(lambda n: n - 1, lambda n: n - 1, _share, memory=lambda n: Fraction(2, n), peers=_one)
+_WALKS = Limit(
+    lambda n: 2 * (n - 1),
+    lambda n: 2 * (n - 1),
+    lambda n: 2 * _share(n),
+    memory=lambda n: Fraction(2, n),
+    peers=_one,
+)
+_FOLDED = Limit(lambda n: 2 * _log2(n) - (n.bit_length() - 1), messages=lambda n: n.bit_length())
 
 COURSE: tuple[Lesson, ...] = (
     Lesson(0, "tour", minutes=1, figures={"ring": Steps("ring", ranks=4)}, stub=""),
@@ -202,7 +213,7 @@ COURSE: tuple[Lesson, ...] = (
         minutes=60,
         needs=(5, 6),
         checks=(
-            Program("tree_broadcast", "broadcast", chunks=1, limit=Limit(_log2)),
+            Program("tree_broadcast", "broadcast", chunks=1, limit=Limit(_log2, messages=_log2)),
             Program("doubling", "all_reduce", chunks=1, limit=_FOLDED),
             Program(
                 "hierarchical",

@@ -88,7 +88,8 @@ class Workspace:
     @property
     def is_new(self) -> bool:
         """Whether no lesson has been begun, the tour included; a page may have been read, or a language chosen."""
-        return all(self.state(lesson) is State.OPEN for lesson in COURSE)
+        begun = any(self.state(lesson) is not State.OPEN for lesson in COURSE)
+        return not begun and self.current.number == 0
 
     @property
     def current(self) -> Lesson:

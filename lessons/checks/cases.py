@@ -49,7 +49,7 @@ class Case:
         """The marked data of ``rank``, float64."""
         import torch
 
-        values = [float(mark(rank, position)) for position in range(variant.numel)]
+        values = [mark(rank, position) for position in range(variant.numel)]
         return torch.tensor(values, dtype=torch.float64).reshape(variant.shape)
 
     def arguments(self, variant: Variant, rank: int) -> list[Any]:

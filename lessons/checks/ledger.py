@@ -17,7 +17,7 @@ class Ledger(TorchDispatchMode):
     def __init__(self, known: list[torch.Tensor]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.peak = 0
-        self._seen = {tensor.untyped_storage()._cdata for tensor in known}
+        self._live = dict(_span(tensor.untyped_storage()) for tensor in known)
 
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = function(*args, **(kwargs or {}))
@@ -27,18 +27,23 @@ class Ledger(TorchDispatchMode):
         return result
 
     def _note(self, storage: torch.UntypedStorage) -> None:
-        key = storage._cdata
-        if key in self._seen or storage.nbytes() == 0:
+        first, last = _span(storage)
+        # the same memory under another name, as numpy gives it, is no new memory
+        if first == last or any(start <= first and last <= end for start, end in self._live.items()):
             return
-        self._seen.add(key)
-        nbytes = storage.nbytes()
-        self.now += nbytes
+        self._live[first] = last
+        self.now += last - first
         self.peak = max(self.peak, self.now)
-        weakref.finalize(storage, self._gone, key, nbytes)
+        weakref.finalize(storage, self._gone, first, last)
 
-    def _gone(self, key: int, nbytes: int) -> None:
-        self._seen.discard(key)
-        self.now -= nbytes
+    def _gone(self, first: int, last: int) -> None:
+        self._live.pop(first, None)
+        self.now -= last - first
+
+
+def _span(storage: torch.UntypedStorage) -> tuple[int, int]:
+    """Its first address and the one behind its last."""
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-KINDS = ("steps", "messages", "sent", "across", "memory")
+KINDS = ("peers", "messages", "steps", "sent", "across", "memory")
 PerRanks: TypeAlias = Callable[[int], int | Fraction]
 
 
@@ -17,7 +17,8 @@ class Limit:
 
     steps: messages one after the other, on the longest chain. messages: sent by a rank. sent: by a rank, as a share of
     the buffer. across: of that, to other nodes (schedules with an option ``local``, the ranks of a node). memory: that
-    a rank allocates beside what it was given, at the worst moment, as a share of the buffer (bare code only).
+    a rank allocates beside what it was given, at the worst moment, as a share of the buffer (bare code only). peers:
+    ranks to which a rank sends.
     """
 
     steps: PerRanks | None = None
@@ -25,3 +26,4 @@ class Limit:
     sent: PerRanks | None = None
     across: PerRanks | None = None
     memory: PerRanks | None = None
+    peers: PerRanks | None = None

@@ -1,22 +1,23 @@
 """Data that tell where they come from: a value says which ranks' contributions are in it, how often, and from where.
 
-The element at position p of rank r is ``16^r · 2^16 + p``. In a sum the digits of the upper part (to base 16) count the
-contributions of each rank, and the lower part is the sum of their positions: so one run on real ranks shows, for every
-element of the result, what the prover shows for a schedule. Exact in float64 and int64 for up to 8 ranks and 240
-positions.
+The element at position p of rank r is ``16^r · 2^16 + p``, in units of 2⁻²⁰, so that none is a whole number. In a sum
+the digits of the upper part (to base 16) count the contributions of each rank, and the lower part is the sum of their
+positions: so one run on real ranks shows, for every element of the result, what the prover shows for a schedule. Exact
+in float64 for up to 8 ranks and 240 positions.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-BASE, SPAN = 16, 1 << 16
+BASE, SPAN, UNIT = 16, 1 << 16, 2.0**-20
 MOST_POSITIONS = 240
 
 
-def mark(rank: int, position: int) -> int:
+def mark(rank: int, position: int) -> float:
     """The value of the element at ``position`` of ``rank``."""
-    return int(BASE**rank) * SPAN + position
+    return float(int(BASE**rank) * SPAN + position) * UNIT
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,10 @@ class Origin:
 
 def origin(value: float, size: int) -> Origin | None:
     """Where a value comes from; None if it is no sum of marks, such as memory that was never written. O(size)."""
-    if value != value or value < 0 or value != int(value) or value >= BASE**size * SPAN:
+    number = value / UNIT
+    if not math.isfinite(number) or not -0.5 < number < BASE**size * SPAN or abs(number - round(number)) > 1e-3:
         return None
-    upper, lower = divmod(int(value), SPAN)
+    upper, lower = divmod(round(number), SPAN)
     counts = []
     for _ in range(size):
         upper, count = divmod(upper, BASE)

@@ -16,9 +16,14 @@ Costs: TypeAlias = Mapping[str, int | Fraction]  # of the worst rank, by kind
 def whole_buffers(function: str, limit: Limit, costs: Mapping[int, Costs]) -> Iterator[Finding]:
     """Whether every message is the whole buffer, where a share was enough: what is in it does not matter."""
     for size, cost in costs.items():
-        if limit.sent is not None and cost["sent"] == cost["messages"] > limit.sent(size) and size > 2:
-            yield diagnose(Dear(function, "sent", size, cost["sent"], limit.sent(size), cost))
+        if limit.sent is not None and cost["sent"] == cost["messages"] > limit.sent(size) and _shares(limit, size):
+            yield diagnose(Dear(function, "sent", size, cost["sent"], limit.sent(size), cost, shares=True))
             return
+
+
+def _shares(limit: Limit, size: int) -> bool:
+    """Whether a message may be less than the whole buffer."""
+    return limit.sent is not None and limit.messages is not None and limit.sent(size) < limit.messages(size)
 
 
 def price(
@@ -37,7 +42,8 @@ def price(
         over = [size for size in got if got[size] > allowed(size)]
         if over:
             size = min(over, key=lambda size: (size < 4, size))
-            yield diagnose(Dear(function, what, size, got[size], allowed(size), costs[size]), rules)
+            dear = Dear(function, what, size, got[size], allowed(size), costs[size], _shares(limit, size))
+            yield diagnose(dear, rules)
             return
         size = max((size for size in got if size <= 4), default=min(got))
         yield Passed(Said(f"check.{what}", {"ranks": size}), function, (size,), str(got[size]), str(allowed(size)))

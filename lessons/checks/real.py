@@ -82,7 +82,7 @@ def _data(collective: str, rank: int, size: int, length: int) -> Tensor:
 
     whole = collective in ("reduce_scatter", "scatter", "all_to_all")
     count = length * (size if whole else 1)
-    return torch.tensor([float(mark(rank, position)) for position in range(count)], dtype=torch.float64)
+    return torch.tensor([mark(rank, position) for position in range(count)], dtype=torch.float64)
 
 
 def _call(collectives: Any, schedule: Any, data: Tensor, rank: int, size: int) -> Tensor:

@@ -16,6 +16,12 @@ from ..said import Finding, Said, Speech
 _OWN = ("log.failed", "log.failed_at_once")  # a rank that failed by itself: its traceback tells more
 
 
+def _sizes(evidence: Broken) -> Finding | None:
+    """Ends of a message that disagree on its size: gloo ends the process then, which tells nothing."""
+    sentence = explain(evidence.log)
+    return _finding(evidence, sentence) if sentence is not None and sentence.id == "log.sizes" else None
+
+
 def _killed(evidence: Broken) -> Finding | None:
     """A rank that did not raise but was gone."""
     failure = evidence.failure
@@ -105,4 +111,4 @@ def _own_frames(text: str, path: str) -> str:
     return shown if shown.endswith(error) else f"{shown}\n{error}"
 
 
-RULES: Sequence[Rule] = (_killed, _same_neighbour, _explained, _raised, _busy, _lost)
+RULES: Sequence[Rule] = (_sizes, _killed, _same_neighbour, _explained, _raised, _busy, _lost)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from collectives.contract import CONTRACTS
@@ -16,7 +16,7 @@ from ..picture import program_lines
 from ..repair import find_repair
 from ..said import Finding, Said, Speech
 
-_TRIED = (5, 4, 3, 2)
+_TRIED = (5, 4, 3, 2, 6, 8, 9, 12)  # small ones are quick, and 5 is no power of two
 _AT_THE_END = ("proof.without", "proof.wrong_data", "proof.lacking")  # what the prover says when all steps are done
 
 
@@ -55,6 +55,23 @@ def _powers(evidence: Unproved) -> Finding | None:
     return _finding(evidence, Said("program.powers", {"right": evidence.right, "wrong": tuple(evidence.errors)}))
 
 
+def square(given: Callable[[int], Mapping[str, int]]) -> Rule:
+    """Right where there are as many nodes as ranks in a node, and nowhere else.
+
+    given: what the function is called with for each number of ranks; ``local`` is how many ranks a node has.
+    """
+
+    def rule(evidence: Unproved) -> Finding | None:
+        def is_square(size: int) -> bool:
+            return given(size).get("local", 0) ** 2 == size
+
+        if not evidence.right or not all(map(is_square, evidence.right)) or any(map(is_square, evidence.errors)):
+            return None
+        return _finding(evidence, Said("program.square", {"right": evidence.right, "wrong": tuple(evidence.errors)}))
+
+    return rule
+
+
 def _only_some(evidence: Unproved) -> Finding | None:
     """Right for some numbers of ranks, and not by the luck that with two ranks both neighbours are one."""
     if not evidence.right or max(evidence.right) < min(evidence.errors):  # small numbers hide much
@@ -80,4 +97,4 @@ def _finding(evidence: Unproved, sentence: Said | None) -> Finding:
     return Finding(sentence, evidence.function, size, picture, (plain,))
 
 
-RULES: Sequence[Rule] = (_powers, _other_collective, _slip, _only_some, _refused)
+RULES: Sequence[Rule] = (_slip, _powers, _other_collective, _only_some, _refused)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import math
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from collectives.explanation import explain
 
+from ..checks.bare import equal
 from ..checks.marks import Origin, origin
 from ..diagnosis import Rule, Wrong
 from ..picture import log_lines, value_lines
@@ -60,29 +61,45 @@ def _unchanged(evidence: Wrong) -> Finding | None:
     """Nobody's data changed where they should have."""
     if not evidence.case.in_place or not all(came.kept for came in evidence.came):
         return None
-    returned = any(came.kind == "Tensor" for came in evidence.came)
+    returned = any(came.returned is not None for came in evidence.came)
     return _finding(evidence, Said("values.not_in_place" if returned else "values.unchanged"))
 
 
+def _returned_only(evidence: Wrong) -> Finding | None:
+    """The right result is returned, where the tensor that was passed should hold it."""
+    if not evidence.case.in_place:
+        return None
+    for rank, came in enumerate(evidence.came):
+        wanted = evidence.expected(rank)
+        if came.returned is None or came.returned.shape != wanted.shape or came.returned.dtype != wanted.dtype:
+            return None
+        if not bool(equal(evidence, came.returned, wanted).all()):
+            return None
+    return _finding(evidence, Said("values.returned_only"))
+
+
 def _factor(evidence: Wrong) -> Finding | None:
-    """Every value is the same multiple of the right one."""
-    factors: set[float] = set()
+    """Every value is the same multiple of the right one: on all ranks, or on each rank another one."""
+    factors: list[float] = []
     for rank in range(evidence.size):
         result, wanted = _result(evidence, rank), evidence.expected(rank)
         if not bool((wanted != 0).all()):
             return None
-        factors |= {round(float(one), 9) for one in (result / wanted).flatten()}
-    if len(factors) != 1:
-        return None
-    factor, size = factors.pop(), evidence.size
+        found = {round(float(one), 9) for one in (result / wanted).flatten()}
+        if len(found) != 1 or not math.isfinite(sum(found)) or 0.0 in found:
+            return None
+        factors += found
+    factor, size, mean = factors[0], evidence.size, evidence.case.mean
+    if len(set(factors)) > 1:
+        shown = [f"{one:.4g}" for one in factors]
+        return _finding(evidence, Said("values.factors", {"factors": shown}), False) if mean else None
     if factor == size:
-        return _finding(
-            evidence, Said("values.not_divided" if evidence.case.mean else "values.too_large", {"factor": size})
-        )
-    if abs(factor * size - 1) < 1e-6:
-        said = Said("values.divided_twice" if evidence.case.mean else "values.divided", {"factor": size})
-        return _finding(evidence, said)
-    return _finding(evidence, Said("values.factor", {"factor": f"{factor:g}"}))
+        said = Said("values.not_divided" if mean else "values.too_large", {"factor": size})
+    elif abs(factor * size - 1) < 1e-6:
+        said = Said("values.divided_twice" if mean else "values.divided", {"factor": size})
+    else:
+        said = Said("values.factor", {"factor": f"{factor:.6g}"})
+    return _finding(evidence, said, False)
 
 
 def _divided_by_some(evidence: Wrong) -> Finding | None:
@@ -90,23 +107,51 @@ def _divided_by_some(evidence: Wrong) -> Finding | None:
     if not evidence.case.mean:
         return None
     sums = [rank for rank in range(evidence.size) if _is(evidence, rank, evidence.expected(rank) * evidence.size)]
-    if not sums or not all(rank in sums or _same(evidence, rank) for rank in range(evidence.size)):
+    if (
+        not sums
+        or len(sums) == evidence.size
+        or not all(rank in sums or _same(evidence, rank) for rank in range(evidence.size))
+    ):
         return None
     return _finding(evidence, Said("values.divided_by_some", {"ranks": sums}))
 
 
 def _operation(evidence: Wrong) -> Finding | None:
     """Another operation than the one that was asked."""
-    op = evidence.variant.op
-    for other in ("sum", "max"):
-        if op and other != op:
-            variant = replace(evidence.variant, op=other)
-            if all(
-                bool((_result(evidence, rank) == evidence.case.expected(evidence.data, variant, rank)).all())
-                for rank in range(evidence.size)
-            ):
-                return _finding(evidence, Said("values.operation", {"asked": op, "found": other}))
+    if evidence.case.name not in ("all_reduce", "all_reduce_op", "average"):
+        return None
+    asked = evidence.variant.op or ("mean" if evidence.case.mean else "sum")
+    for name, combine in _combinations().items():
+        if name != asked and all(_is(evidence, rank, combine(list(evidence.data))) for rank in range(evidence.size)):
+            said = "values.operation" if evidence.variant.op else "values.other_operation"
+            return _finding(evidence, Said(said, {"asked": asked, "found": name}), False)
     return None
+
+
+def _combinations() -> dict[str, Callable[[list[Tensor]], Tensor]]:
+    """What people write where another operation was asked for."""
+    import torch
+
+    return {
+        "sum": lambda data: torch.stack(data).sum(0),
+        "max": lambda data: torch.stack(data).amax(0),
+        "min": lambda data: torch.stack(data).amin(0),
+        "product": lambda data: torch.stack(data).prod(0),
+        "difference": lambda data: data[0] - sum(data[1:], torch.zeros_like(data[0])),
+    }
+
+
+def _rounded(evidence: Wrong) -> Finding | None:
+    """Nearly right: in another type on the way, or whole numbers."""
+    import torch
+
+    pairs = [(_result(evidence, rank), evidence.expected(rank)) for rank in range(evidence.size)]
+    if all(bool(torch.isclose(result, wanted, rtol=1e-5, atol=0.0).all()) for result, wanted in pairs):
+        return _finding(evidence, Said("values.rounded"), False)
+    values = torch.cat([result.flatten() for result, _ in pairs])
+    whole = bool((values == values.round()).all()) and bool(values.any())
+    near = all(bool(((result - wanted).abs() <= 1).all()) for result, wanted in pairs)
+    return _finding(evidence, Said("values.whole"), False) if whole and near else None
 
 
 def _tail(evidence: Wrong) -> Finding | None:
@@ -144,6 +189,10 @@ def _complete_elsewhere(evidence: Wrong) -> Finding | None:
     size = evidence.size
     if not evidence.case.chunks:
         return None
+    if all(_completed(evidence, rank, rank) for rank in range(size)):
+        return _finding(evidence, Said("values.returns_another"))
+    if all(came.kept for came in evidence.came):
+        return _finding(evidence, Said("values.list_unchanged"))
     for by in range(1, size):
         if all(_completed(evidence, rank, (rank + by) % size) for rank in range(size)):
             off = by if by <= size // 2 else by - size
@@ -161,10 +210,17 @@ def _too_few(evidence: Wrong) -> Finding | None:
     """Fewer messages than a right answer needs, and contributions that never came."""
     least = evidence.limit.messages
     sent = [sum(o.op == "send" for o in operations) for operations in evidence.log.operations.values()]
-    if least is None or not evidence.is_main or not evidence.case.chunks or max(sent) >= least(evidence.size):
+    if least is None or not evidence.is_main or max(sent) >= least(evidence.size):
+        return None
+    if not (evidence.case.chunks or evidence.case.ops) or max(sent) <= _one_walk_long(evidence):
         return None
     fields = {"got": max(sent), "least": least(evidence.size), "ranks": evidence.size}
     return _finding(evidence, Said("values.too_few", fields))
+
+
+def _one_walk_long(evidence: Wrong) -> int:
+    """Messages of an all-reduce of which half is missing, which has a sentence of its own; none of others."""
+    return evidence.size - 1 if evidence.case.ops else -1
 
 
 def _one_walk(evidence: Wrong) -> Finding | None:
@@ -184,7 +240,10 @@ def _one_walk(evidence: Wrong) -> Finding | None:
         chunks += whole
     if sorted(chunks) != list(range(size)):
         return None
-    return _finding(evidence, Said("values.one_walk", {"rank": 0, "chunk": chunks[0]}))
+    sent = max(sum(o.op == "send" for o in operations) for operations in evidence.log.operations.values())
+    there = evidence.is_main and sent > size - 1
+    said = "values.second_walk" if there else "values.one_walk"
+    return _finding(evidence, Said(said, {"rank": 0, "chunk": chunks[0]}))
 
 
 def _only_some_ranks(evidence: Wrong) -> Finding | None:
@@ -241,13 +300,22 @@ def _contributions(evidence: Wrong) -> Finding | None:
     """Whose contributions are missing or repeated, at the first element that is wrong."""
     rank, place, found, wanted = _first_wrong(evidence)
     if found is None:
-        return _finding(evidence, Said("values.garbage", {"rank": rank, "place": place}))
+        value = _result(evidence, rank).flatten()[place].item()
+        return _finding(
+            evidence, Said("values.unknown" if value == value else "values.garbage", {"rank": rank, "place": place})
+        )
     if not found.ranks:
         return _finding(evidence, Said("values.zeros", {"rank": rank, "place": place}))
     missing = [one for one in wanted.ranks if one not in found.ranks]
-    fields = {"rank": rank, "place": place, "missing": missing, "repeated": found.repeated}
+    extra = [one for one in found.ranks if one not in wanted.ranks]
+    cut = evidence.case.chunks or evidence.case.ops  # the buffer is cut into chunks
+    fields = {"rank": rank, "place": place, "missing": missing, "repeated": found.repeated, "extra": extra}
     if evidence.variant.op == "max":
         said = Said("values.max", {"rank": rank, "place": place, "found": found.ranks, "right": wanted.ranks})
+    elif extra and not missing:
+        said = Said("values.extra", fields)
+    elif extra and len(wanted.ranks) == len(found.ranks) == 1:
+        said = Said("values.of_another", {"rank": rank, "found": found.ranks[0], "right": wanted.ranks[0]})
     elif found.ranks == (rank,) and found.counts[rank] > 1:
         said = Said("values.own_again", {**fields, "times": found.counts[rank]})
     elif found.repeated and not missing:
@@ -259,7 +327,7 @@ def _contributions(evidence: Wrong) -> Finding | None:
     elif missing and not found.repeated:
         said = Said("values.lacking", {**fields, "found": found.ranks})
     elif missing:
-        said = Said("values.lacking_and_twice", fields)
+        said = Said("values.chunk_lacking_and_twice" if cut else "values.lacking_and_twice", fields)
     elif found.position is not None:
         said = Said(
             "values.position", {"rank": rank, "place": place, "found": found.position, "right": wanted.position}
@@ -267,6 +335,19 @@ def _contributions(evidence: Wrong) -> Finding | None:
     else:
         said = Said("values.mixed", {"rank": rank, "place": place})
     return _finding(evidence, said)
+
+
+def _first_wrong(evidence: Wrong) -> tuple[int, int, Origin | None, Origin]:
+    """Rank, position, what is there and what belongs there."""
+    scale = evidence.size if evidence.case.mean else 1
+    for rank in range(evidence.size):
+        result, wanted = _result(evidence, rank).flatten(), evidence.expected(rank).flatten()
+        for place, same in enumerate(equal(evidence, result, wanted).tolist()):
+            if not same:
+                there = origin(wanted[place].item() * scale, evidence.size)
+                assert there is not None
+                return rank, place, origin(result[place].item() * scale, evidence.size), there
+    raise AssertionError("every element is right")  # _input_changed has spoken then
 
 
 def _loses_own(evidence: Wrong) -> bool:
@@ -280,19 +361,6 @@ def _loses_own(evidence: Wrong) -> bool:
     return True
 
 
-def _first_wrong(evidence: Wrong) -> tuple[int, int, Origin | None, Origin]:
-    """Rank, position, what is there and what belongs there."""
-    scale = evidence.size if evidence.case.mean else 1
-    for rank in range(evidence.size):
-        result, wanted = _result(evidence, rank).flatten().tolist(), evidence.expected(rank).flatten().tolist()
-        for place, (value, right) in enumerate(zip(result, wanted, strict=True)):
-            if value != right:
-                there = origin(right * scale, evidence.size)
-                assert there is not None
-                return rank, place, origin(value * scale, evidence.size), there
-    raise AssertionError("every element is right")  # _input_changed has spoken then
-
-
 def _result(evidence: Wrong, rank: int) -> Tensor:
     result = evidence.came[rank].result
     assert result is not None  # _no_tensor has spoken else
@@ -301,7 +369,7 @@ def _result(evidence: Wrong, rank: int) -> Tensor:
 
 def _is(evidence: Wrong, rank: int, wanted: Tensor) -> bool:
     result = _result(evidence, rank)
-    return result.shape == wanted.shape and bool((result == wanted).all())
+    return result.shape == wanted.shape and bool(equal(evidence, result, wanted).all())
 
 
 def _same(evidence: Wrong, rank: int) -> bool:
@@ -328,9 +396,11 @@ RULES: Sequence[Rule] = (
     _input_changed,
     _only_some_sizes,
     _unchanged,
-    _factor,
     _divided_by_some,
+    _factor,
+    _returned_only,
     _operation,
+    _rounded,
     _tail,
     _shifted,
     _passed_on_too_early,

@@ -173,7 +173,7 @@ def test_what_a_line_holds(tmp_path):
     ],
 )
 def test_a_deadlock_is_explained_although_the_ranks_were_killed(program, ranks, start, ending, tmp_path):
-    recording = record(program, ranks, tmp_path, timeout=2)
+    recording = record(program, ranks, tmp_path, timeout=20)
     assert isinstance(recording.failure, RankTimeout)
     sentence = explain(recording.log)
     assert sentence is not None

@@ -149,7 +149,7 @@ def test_a_hidden_deadlock_after_some_rounds(tmp_path):
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_on_real_ranks_gloo_buffers_nothing(ranks, tmp_path):
-    recording = record(all_send_first, ranks, tmp_path, timeout=5)
+    recording = record(all_send_first, ranks, tmp_path, timeout=30)
     assert isinstance(recording.failure, RankTimeout)
     outcome = replay(recording.log)
     assert "send first" in outcome.deadlock
@@ -171,7 +171,7 @@ def test_on_real_ranks_gloo_buffers_nothing(ranks, tmp_path):
     ],
 )
 def test_rounds_of_a_right_program(program, args, ranks, rounds, tmp_path):
-    recording = record(program, ranks, tmp_path, *args)
+    recording = record(program, ranks, tmp_path, *args, timeout=40)
     assert recording.failure is None
     outcome = replay(recording.log)
     assert outcome.deadlock is None
@@ -185,7 +185,7 @@ def test_rounds_of_a_right_program(program, args, ranks, rounds, tmp_path):
 
 
 def test_a_barrier_and_a_message_that_wait_for_each_other(tmp_path):
-    recording = record(meets_too_early, 4, tmp_path, timeout=5)
+    recording = record(meets_too_early, 4, tmp_path, timeout=10)
     deadlock = replay(recording.log).deadlock
     assert deadlock.startswith("rank 0 waits for rank 2, which waits for rank 0: each end waits for an earlier one")
     assert "(rank 0 stands in barrier without rank 2, rank 2 receives from rank 0)" in deadlock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -78,3 +79,68 @@ def test_nothing_is_said_of_what_no_slip_explains() -> None:
         yield Send(0, to=(rank + 1) % size), Reduce(0, source=(rank - 1) % size)
 
     assert find_repair(lambda size: Schedule("reduce_scatter", program), SIZES) is None
+
+
+def _scattered(rank: int, size: int) -> Iterator[Step]:
+    """Sends other chunks than anybody expects."""
+    for step in range(size - 1):
+        yield Send((rank * step) % size, to=(rank + 1) % size), Recv((rank - step) % size, source=(rank - 1) % size)
+
+
+@pytest.mark.parametrize("collective", ["all_reduce", "reduce_scatter", "all_gather", "all_to_all"])
+def test_a_search_that_finds_nothing_ends_soon(collective: str) -> None:
+    begun = time.process_time()
+    assert find_repair(lambda size: Schedule(collective, _scattered), (8, 5, 4, 3, 2)) is None
+    assert time.process_time() - begun < 1
+
+
+def test_a_program_that_raises_has_no_repair() -> None:
+    def program(rank: int, size: int) -> Iterator[Step]:
+        yield Send(0, to=size // (size - 5)), Recv(0, source=0)
+
+    assert find_repair(lambda size: Schedule("broadcast", program, 1), (5, 4)) is None
+
+
+def test_the_chunk_of_one_is_number_0() -> None:
+    def program(rank: int, size: int) -> Iterator[Step]:
+        if rank > 0:
+            yield (Recv(rank - 1, source=rank - 1),)
+        if rank < size - 1:
+            yield (Send(rank, to=rank + 1),)
+
+    found = find_repair(lambda size: Schedule("broadcast", program, 1), SIZES)
+    assert found is not None
+    assert found.id == "repair.one_chunk"
+
+
+@pytest.mark.parametrize(
+    ("right", "left"),
+    [
+        (lambda rank, size: rank + 1, lambda rank, size: (rank - 1) % size),
+        (lambda rank, size: (rank + 1) % size, lambda rank, size: rank - 1),
+    ],
+)
+def test_ranks_are_taken_modulo(right: Callable[[int, int], int], left: Callable[[int, int], int]) -> None:
+    def program(rank: int, size: int) -> Iterator[Step]:
+        for step in range(size - 1):
+            yield (
+                Send((rank - step - 1) % size, to=right(rank, size)),
+                Reduce((rank - step - 2) % size, source=left(rank, size)),
+            )
+
+    found = find_repair(lambda size: Schedule("reduce_scatter", program), SIZES)
+    assert found is not None
+    assert found.id == "repair.ranks_modulo"
+
+
+def test_chunks_are_taken_modulo() -> None:
+    def program(rank: int, size: int) -> Iterator[Step]:
+        for step in range(size - 1):
+            yield (
+                Send(rank - step - 1, to=(rank + 1) % size),
+                Reduce(rank - step - 2, source=(rank - 1) % size),
+            )
+
+    found = find_repair(lambda size: Schedule("reduce_scatter", program), SIZES)
+    assert found is not None
+    assert found.id == "repair.chunks_modulo"

@@ -172,7 +172,11 @@ def test_what_cannot_be_done_is_said_in_a_line(type_, words, said):
 
 def test_the_course_itself_is_not_written_to(type_, monkeypatch):
     monkeypatch.chdir(PACKAGE)
-    for words in (("start", "1"), ("goto", "1"), ("--folder", "course", "start", "1")):
+    for words in (
+        ("--folder", "my_lessons", "start", "1"),
+        ("--folder", ".", "goto", "1"),
+        ("--folder", "course", "start", "1"),
+    ):
         assert "inside of the course itself" in type_(*words, status=2)
     assert not (PACKAGE / "my_lessons").exists()
 

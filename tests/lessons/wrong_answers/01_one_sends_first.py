@@ -1,6 +1,6 @@
 # expects: rotate: right, but n messages one after the other where 2 or 3 are allowed: only rank 0 sends first
-# finding: rotate costs.steps
-# says: Right, but it takes 4 messages one after the other on 4 ranks, where 2 would do: what could happen at the same time? In a schedule, all that stands in one yield does.
+# finding: rotate costs.steps_bare
+# says: Right, but it takes 4 messages one after the other on 4 ranks, where 2 would do: what could happen at the same time?
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: all_reduce: a rank sends to itself too, and its own contribution counts twice
-# finding: all_reduce proof.twice
-# says: rank 0 counts the contribution of rank 0 to chunk 0 twice at step 0, with what rank 0 sends: it is already in; send a chunk that does not hold it, or use Recv
+# finding: all_reduce repair.itself
+# says: A rank has nothing to send to itself: leave out the sends and receives whose other end is the rank itself.
 from __future__ import annotations
 
 from collections.abc import Iterator

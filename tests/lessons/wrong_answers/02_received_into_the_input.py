@@ -1,6 +1,6 @@
 # expects: all_to_all: receives into the input that it sends in the same step (a race); the output stays empty
-# finding: all_to_all messages.race_of_send_and_receive
-# says: rank 0 has a race at step 0: input[0] is sent and received into in one step, so the result depends on timing; send in an earlier step, or use Reduce
+# finding: all_to_all repair.buffers
+# says: The buffers are the wrong ones: send chunks of Buffer("input"), and receive into chunks of Buffer("output").
 from __future__ import annotations
 
 from collections.abc import Iterator

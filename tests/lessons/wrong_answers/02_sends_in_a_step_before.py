@@ -1,6 +1,6 @@
 # expects: all_reduce: deadlock: the sends stand in one step, the receives in the next, so all send first
-# finding: all_reduce waits.cycle
-# says: rank 0 waits for rank 1, which waits for rank 2, which waits for rank 0: all 3 send first (rank 0 sends to rank 1 at step 0, rank 1 sends to rank 2 at step 0, rank 2 sends to rank 0 at step 0); put the send and the receive into one step, or let one rank do the opposite first
+# finding: all_reduce repair.one_step
+# says: The operations stand in several steps, so ranks wait for each other: put all of them into one step, yield (*sends, *receives).
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: all_reduce: the ranks add the sum to their own data, which counts twice: Reduce where Recv belongs
-# finding: all_reduce proof.twice
-# says: rank 1 counts the contribution of rank 1 to chunk 0 twice at step 1, with what rank 0 sends: it is already in; send a chunk that does not hold it, or use Recv
+# finding: all_reduce repair.recv
+# says: What is received by the other ranks is complete already, and is counted twice when it is added: it should replace the chunk (Recv in place of Reduce).
 from __future__ import annotations
 
 from collections.abc import Iterator

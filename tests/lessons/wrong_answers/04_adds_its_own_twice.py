@@ -1,6 +1,6 @@
 # expects: reduce_scatter_bare: its own contribution is counted twice
-# finding: reduce_scatter_bare values.twice
-# says: Rank 0 counts the contribution of rank 0 more than once, at position 0: what it adds already holds it.
+# finding: reduce_scatter_bare values.returns_another
+# says: Every rank has completed its own chunk, and returns another tensor: return chunks[rank].
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: reduce_scatter: the ends of the ring are not joined: modulo is missing
-# finding: reduce_scatter repair.modulo
-# says: The ends of the ring are not joined: take ranks and chunks modulo their number, (rank + 1) % size.
+# finding: reduce_scatter repair.ranks_modulo
+# says: The ends of the ring are not joined: take ranks modulo their number, (rank + 1) % size.
 from __future__ import annotations
 
 from collections.abc import Iterator

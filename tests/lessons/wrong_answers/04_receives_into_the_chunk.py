@@ -1,6 +1,6 @@
 # expects: reduce_scatter_bare: no fresh buffer: what arrives overwrites the own contribution
 # finding: reduce_scatter_bare values.overwritten
-# says: Rank 0's own contribution is lost, at position 0: it receives into the chunk itself. Receive into a fresh buffer, then add.
+# says: Rank 0's own contribution is lost, at position 0: it receives into its own data. Receive into a fresh buffer, then add.
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: doubling: ranks beyond the power of two never get the result
 # finding: doubling program.powers
-# says: Right on 2, 4, 8 ranks, wrong on 3, 5, 6, 7: it counts on a power of two. With other numbers of ranks somebody has no partner.
+# says: Right on 2, 4, 8 ranks, wrong on 3, 5, 6, 7: it counts on a power of two. What happens to the ranks beyond the largest power of two?
 from __future__ import annotations
 
 from collections.abc import Iterator

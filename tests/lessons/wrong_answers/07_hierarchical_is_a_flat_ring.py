@@ -1,6 +1,6 @@
 # expects: hierarchical: right, but a flat ring over all ranks: too many steps
-# finding: hierarchical costs.steps
-# says: Right, but it takes 6 messages one after the other on 4 ranks, where 4 would do: what could happen at the same time? In a schedule, all that stands in one yield does.
+# finding: hierarchical costs.messages
+# says: Right, but a rank sends 6 messages on 4 ranks, where 4 would do.
 from __future__ import annotations
 
 from collections.abc import Iterator

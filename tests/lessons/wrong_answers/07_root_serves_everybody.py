@@ -1,6 +1,6 @@
 # expects: tree_broadcast: right, but too many steps: rank 0 serves all, one after the other
-# finding: tree_broadcast costs.steps
-# says: Right, but it takes 3 messages one after the other on 4 ranks, where 2 would do: what could happen at the same time? In a schedule, all that stands in one yield does.
+# finding: tree_broadcast costs.messages
+# says: Right, but a rank sends 3 messages on 4 ranks, where 2 would do.
 from __future__ import annotations
 
 from collections.abc import Iterator
