@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 from pathlib import Path
 
@@ -24,6 +23,8 @@ def origins() -> dict[str, Path | None]:
 
 def complaints() -> list[Sentence]:
     """One sentence for each package that is not ours, with the fix; empty if all is well."""
+    import importlib.metadata  # here, as help and lists need to be fast
+
     root = Path(__file__).resolve().parent.parent
     said = []
     for name, origin in origins().items():

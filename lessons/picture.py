@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-
 from collectives.log import Log, Operation
 from collectives.schedule import Chunk, Recv, Reduce, Schedule, Send, Step
 from collectives.schedule import Operation as Action
@@ -26,7 +24,7 @@ def log_lines(log: Log, say: Catalogue) -> Iterator[str]:
     """What every rank sent and received, in its order; a cross where it stood for ever."""
     rows = {rank: [one for one in operations if one.is_message] for rank, operations in sorted(log.operations.items())}
     cells = {rank: [_did(one) for one in row[-_MOST:]] for rank, row in rows.items()}
-    wide = max((cell_len(cell) for row in cells.values() for cell in row), default=0)
+    wide = max((_width(cell) for row in cells.values() for cell in row), default=0)
     for rank, row in cells.items():
         more = "… " if len(rows[rank]) > _MOST else ""
         stuck = next((one for one in rows[rank] if one.state in ("waiting", "failed") and one.where), None)
@@ -51,9 +49,9 @@ def program_lines(schedule: Schedule, size: int, rank: int | None, step: int | N
     if rank is not None and step is not None and step < len(table[rank]):
         table[rank][step] = "✗ " + table[rank][step]
     titles = [say("picture.step", step=i) for i in range(count)]
-    widths = [max(cell_len(text) for text in (titles[i], *(row[i] for row in table))) for i in range(count)]
+    widths = [max(_width(text) for text in (titles[i], *(row[i] for row in table))) for i in range(count)]
     names = [say("picture.rank", rank=one) for one in range(size)]
-    left = max(cell_len(name) for name in names)
+    left = max(_width(name) for name in names)
     first, last = _window(widths, WIDTH - left, step or 0)
     shown = range(first, last)
     head = "… " if first else "  "
@@ -102,8 +100,15 @@ def _window(widths: Sequence[int], room: int, around: int) -> tuple[int, int]:
             return first, max(last, first + 1) if widths else last
 
 
+def _width(text: str) -> int:
+    """Columns of a terminal."""
+    from rich.cells import cell_len  # here, as lists need to be fast
+
+    return cell_len(text)
+
+
 def _padded(text: str, width: int) -> str:
-    return text + " " * (width - cell_len(text))
+    return text + " " * (width - _width(text))
 
 
 def value_lines(evidence: Wrong) -> Iterator[str]:

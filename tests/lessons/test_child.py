@@ -260,7 +260,8 @@ def test_closing_early_leaves_nothing(tmp_path):
     path = tmp_path / "answer.py"
     path.write_text(HEAD + "time.sleep(1000)\n")
     with Child(load, path, folder=tmp_path) as child:
-        next(child.events())
+        events = child.events()
+        next(events)
         while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text().endswith("\n"):
             time.sleep(0.01)
     assert not lives(int((tmp_path / "pids").read_text()))
