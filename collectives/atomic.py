@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,16 @@ from pathlib import Path
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A new name beside ``path`` to write to; it becomes ``path`` if all goes well, and is removed if not.
 
-    The new name has the same suffix, for writers that go by it.
+    The new name has the same suffix, for writers that go by it. What ``path`` links to is replaced, not the link; a
+    device or a pipe is written to.
     """
-    target = Path(path)
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        with tempfile.TemporaryDirectory() as folder:
+            fresh = Path(folder) / f"fresh{target.suffix}"
+            yield fresh
+            target.write_bytes(fresh.read_bytes())
+        return
     fresh = target.with_name(f".{target.stem}.{secrets.token_hex(4)}{target.suffix}")
     try:
         yield fresh

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -46,6 +47,7 @@ def door(say: Catalogue) -> Door:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 if all is well, 1 if a check found something, 2 for what cannot be done."""
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows ? for it
             stream.reconfigure(errors="replace")
@@ -66,6 +68,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Refusal as refusal:
         print(say("runner.refused", reason=refusal.said), file=sys.stderr)
         return 2
+    except OSError as error:  # a folder that may not be looked into, or that is gone
+        print(
+            say("runner.refused", reason=f"{error.filename or ''} {error.strerror or error}".strip()), file=sys.stderr
+        )
+        return 2
+
+
+def _open_standard_streams() -> None:
+    """What the shell has closed is the null device: else the pipes of a child would get these numbers."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    sys.stdin = sys.stdin or os.fdopen(0, "r")
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
 
 
 if __name__ == "__main__":

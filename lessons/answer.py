@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import linecache
+import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -41,14 +42,16 @@ class Answer:
 
 
 def load_answer(path: Path) -> Answer | Finding:
-    """Load the file at ``path``, which runs what stands at its top level."""
+    """Load the file at ``path``, which runs what stands at its top level. It can import what lies beside it."""
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last, so that no file of the learner's stands in front of another module
     try:
         source = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         return Finding(Said("file.unreadable", {"file": path.name, "error": str(error)}))
     try:
         code = compile(source, str(path), "exec", dont_inherit=True)
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Finding(_syntax(path, error))
     module = ModuleType(path.stem)
     module.__file__ = str(path)
@@ -66,12 +69,12 @@ def unwritten(path: Path, functions: Iterable[str]) -> dict[str, int]:
     """Those of ``functions`` that still raise NotImplementedError or do nothing → the line to write at."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8-sig"))
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     todo: dict[str, int] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef) and node.name in functions:
-            raises = [one.lineno for one in ast.walk(node) if isinstance(one, ast.Raise) and _is_todo(one)]
+            raises = [one.lineno for one in node.body if isinstance(one, ast.Raise) and _is_todo(one)]
             if raises or all(_is_nothing(one) for one in node.body):
                 todo[node.name] = raises[0] if raises else node.lineno
     return {name: todo[name] for name in functions if name in todo}
@@ -81,7 +84,7 @@ def used_by(path: Path, functions: Collection[str]) -> dict[str, set[str]]:
     """Function → those of ``functions`` that its body names, directly or through one another."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8-sig"))
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     uses = {
         node.name: {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in functions} - {node.name}
@@ -113,8 +116,8 @@ def _is_nothing(node: ast.stmt) -> bool:
     return isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
 
 
-def _syntax(path: Path, error: SyntaxError | ValueError) -> Said:
+def _syntax(path: Path, error: Exception) -> Said:
     if not isinstance(error, SyntaxError):
-        return Said("file.unreadable", {"file": path.name, "error": str(error)})
+        return Said("file.unreadable", {"file": path.name, "error": describe(error)})
     line = (error.text or "").strip()
     return Said("file.syntax", {"file": path.name, "line": error.lineno or 0, "error": error.msg, "text": line[:120]})

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from .bounds import Bounds
+from .family import Family
 from .pipes import Begun, Ended
 
 LINUX = sys.platform == "linux"
@@ -58,7 +59,8 @@ def guard(orders: Orders, lines: Lines, inherited: Sequence[Connection]) -> None
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    _die_with(orders.runner)
+    signal.signal(signal.SIGUSR2, _end_all)
+    _die_with(orders.runner, signal.SIGUSR2)
     adopt_orphans()
     here = os.getpid()
     child = os.fork()
@@ -146,9 +148,17 @@ def _settle(parent: int) -> None:
     _die_with(parent)
 
 
-def _die_with(parent: int) -> None:
+def _end_all(*_: object) -> None:
+    """The runner has gone: what the child has started, and who knows of nobody, ends with us."""
+    family = Family()
+    family.head = os.getpid()
+    family.end()
+    os._exit(1)
+
+
+def _die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
     if LINUX:
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, by, 0, 0, 0)
         if os.getppid() != parent:  # it ended before we had asked
             os._exit(1)
 

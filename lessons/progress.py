@@ -77,6 +77,8 @@ class Progress:
         Raises:
             Refusal: the folder cannot be written to, or the file is of a newer version of the course.
         """
+        if self.folder.resolve().is_relative_to(Path(__file__).resolve().parent):
+            raise Refusal("runner.folder.ours", folder=str(self.folder))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with _alone(self.folder):
@@ -101,6 +103,8 @@ class Progress:
 
     def _read(self) -> bool:
         """Take over what the file says; False if it is damaged."""
+        if self.path.exists() and not self.path.is_file():  # a folder, or a pipe that would never end
+            return False
         try:
             text = self.path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -131,9 +135,10 @@ class Progress:
     def _set_aside(self) -> None:
         """The damaged file gets another name, and a new one says what the folder shows."""
         here = [lesson for lesson in COURSE if (self.folder / f"{lesson.folder}.py").exists()]
-        self._data = {"lessons": {lesson.name: {"state": "started"} for lesson in here}}
-        if here:
-            self.current = here[-1].name
+        if not self._data.get("lessons"):  # else it was whole when it was read first, and is written again
+            self._data = {"lessons": {lesson.name: {"state": "started"} for lesson in here}}
+            if here:
+                self.current = here[-1].name
         stem = f"progress.damaged-{datetime.now():%Y%m%d-%H%M%S}"
         aside = next(
             path
@@ -164,6 +169,7 @@ def _examine(data: Any) -> None:
         return value
 
     need(data, dict)
+    json.dumps(data, ensure_ascii=False).encode()  # could be written again
     if need(data.get("version"), int) < 1:
         raise ValueError("version")
     for name in ("language", "current"):
@@ -171,7 +177,8 @@ def _examine(data: Any) -> None:
     for record in need(data.get("lessons", {}), dict).values():
         for half in (need(record, dict), need(record.get("broken", {}), dict)):
             need(half.get("state", ""), str)
-            need(half.get("hints", 0), int)
+            if need(half.get("hints", 0), int) < 0:
+                raise ValueError("hints")
             need(half.get("solution_seen", False), bool)
             need(half.get("quiz", {}), dict)
             need(need(half.get("passed", {}), dict).get("sha256", ""), str)

@@ -14,6 +14,16 @@ from .said import Finding, Passed, Said, Shown, Speech
 from .verdict import Event, Verdict
 from .workspace import Workspace
 
+PRINTED, TRACEBACK, LONGEST = 20, 40, 200  # lines that are shown, and letters of a line
+
+
+def _bounded(text: str, most: int) -> list[str]:
+    """The lines of somebody else's program that are shown: the first and the last, each cut where it is long."""
+    lines = text.split("\n")
+    if len(lines) > most:
+        lines = [*lines[: most // 2], "…", *lines[-(most // 2) :]]
+    return [line if len(line) <= LONGEST else line[: LONGEST - 1] + "…" for line in lines]
+
 
 class Report:
     """Prints what a check finds, as it comes; on a terminal also what it is at."""
@@ -55,10 +65,10 @@ class Report:
         head, tail = (without_controls(text).rstrip("\n") for text in printed.parts())
         if head.strip():
             print("\n" + "\n".join(wrap(self.say("child.printed"), columns())))
-            print("\n".join(f"  | {line}" for line in head.split("\n")))
+            print("\n".join(f"  | {line}" for line in _bounded(head, PRINTED)))
         if printed.dropped:
             print("\n".join(wrap(self.say("child.dropped", count=printed.dropped), columns())))
-            print("\n".join(f"  | {line}" for line in tail.split("\n")))
+            print("\n".join(f"  | {line}" for line in _bounded(tail, PRINTED)))
 
     def _passed(self, event: Passed) -> str:
         what = self.say.say(event.sentence)
@@ -81,7 +91,7 @@ class Report:
             if isinstance(detail, (Said, Sentence)):
                 print("\n".join(wrap(text, columns(), " " * 6)))
             else:  # a traceback
-                print("\n".join(f"      {line}" for line in without_controls(text).split("\n")))
+                print("\n".join(f"      {line}" for line in _bounded(without_controls(text), TRACEBACK)))
 
     def _shown(self, event: Shown) -> None:
         print()
@@ -93,7 +103,7 @@ class Report:
             self._lines("  ", self.say.say(detail))
 
     def _lines(self, mark: str, text: str) -> None:
-        first, *rest = wrap(text, columns() - 6)
+        first, *rest = wrap(without_controls(text), columns() - 6)
         print(f"  {mark}  {first}")
         for line in rest:
             print(f"      {line}")

@@ -42,6 +42,7 @@ class Tour:
 
 def take(workspace: Workspace, show: bool = False) -> int:
     """The whole tour; afterwards lesson 0 is done."""
+    workspace.need_own_folder()
     tour, began = Tour(workspace, show), time.monotonic()
     tour.tell("welcome")
     try:

@@ -46,7 +46,9 @@ class Formula:
                 for example in reference.examples:
                     try:
                         came.append((example, reference.settled(function(*deepcopy(example)))))
-                    except Exception as error:
+                    except Overdue:
+                        raise
+                    except BaseException as error:  # SystemExit too
                         raised.append(self._raised(example, error, answer))
         except Overdue as overdue:
             fields = {"call": show_call(self.function, example), "seconds": round(_SECONDS)}
@@ -90,7 +92,7 @@ class Formula:
                 return Said(f"formula.{name}")
         return None
 
-    def _raised(self, example: Example, error: Exception, answer: Answer) -> Finding:
+    def _raised(self, example: Example, error: BaseException, answer: Answer) -> Finding:
         fields = {"call": show_call(self.function, example), "error": describe(error)}
         name = "no_ranks" if _asks_for_ranks(error) else "raised"
         details = (own_lines(error, answer.path),)
@@ -112,7 +114,7 @@ def _unfit(name: str, function: Callable[..., Any], example: Example) -> Said | 
     return None
 
 
-def _asks_for_ranks(error: Exception) -> bool:
+def _asks_for_ranks(error: BaseException) -> bool:
     """Whether it was raised in ``torch.distributed``."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return {"torch", "distributed"} <= set(PurePath(last.filename).parts)

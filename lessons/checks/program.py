@@ -98,6 +98,8 @@ class Program:
                 proofs[size] = prove(self.schedule(answer, size), size)
             except ValueError as error:
                 errors[size] = error
+            except BaseException as error:  # whatever the learner's program raises: it must not end the check
+                errors[size] = ValueError(describe(error))
         if errors:
             make = partial(self.schedule, answer)
             evidence = Unproved(self.function, make, errors, tuple(proofs), answer.path, say, self.limit)
@@ -128,7 +130,7 @@ class Program:
                 for count, _ in enumerate(steps):
                     if count >= MOST_STEPS:
                         return Finding(Said("program.endless", {**fields, "steps": MOST_STEPS}), self.function)
-        except Exception as error:
+        except BaseException as error:  # SystemExit too
             fields |= {"error": sentence_of(error) or describe(error)}
             about = "no_ranks" if "process group has not been initialized" in str(error) else "raised"
             details = (own_lines(error, answer.path),)

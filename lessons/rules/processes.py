@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -82,9 +83,10 @@ def _busy(evidence: Broken) -> Finding | None:
         return None
     for rank, stack in failure.tracebacks.items():
         frames = re.findall(r'File "(.+?)", line (\d+)', stack)
-        line = next((number for path, number in frames if path == str(evidence.path)), None)
-        if line is not None:
-            fields = {"rank": rank, "line": line, "seconds": f"{failure.timeout:g}"}
+        # innermost first, without what torch does for it; one that stands in a send or receive, so in our code, waits
+        own = [frame for frame in frames if f"{os.sep}torch{os.sep}" not in frame[0]]
+        if own and own[0][0] == str(evidence.path):
+            fields = {"rank": rank, "line": own[0][1], "seconds": f"{failure.timeout:g}"}
             return _finding(evidence, Said("process.busy", fields))
     return None
 
@@ -111,4 +113,4 @@ def _own_frames(text: str, path: str) -> str:
     return shown if shown.endswith(error) else f"{shown}\n{error}"
 
 
-RULES: Sequence[Rule] = (_sizes, _killed, _same_neighbour, _explained, _raised, _busy, _lost)
+RULES: Sequence[Rule] = (_sizes, _killed, _same_neighbour, _busy, _explained, _raised, _lost)

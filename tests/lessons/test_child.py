@@ -325,3 +325,22 @@ def test_both_ways_to_list_processes_agree():
     finally:
         here.kill()
         here.wait()
+
+
+def test_what_a_file_has_started_ends_when_the_runner_is_killed(tmp_path):
+    (tmp_path / "my_lessons").mkdir()
+    body = (
+        "import subprocess, time\nchild = subprocess.Popen(['sleep', '1000'])\nopen('pid', 'w').write(str(child.pid))\n"
+    )
+    (tmp_path / "my_lessons/01_send_and_receive.py").write_text(body + "time.sleep(1000)\n")
+    runner = subprocess.Popen([sys.executable, "-m", "lessons", "check", "1"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    pid = tmp_path / "my_lessons/pid"
+    until = time.monotonic() + 60
+    while not (pid.exists() and pid.read_text()) and time.monotonic() < until:
+        time.sleep(0.05)
+    started = int(pid.read_text())
+    runner.kill()
+    runner.wait()
+    while time.monotonic() < until and Path(f"/proc/{started}").exists():
+        time.sleep(0.05)
+    assert not Path(f"/proc/{started}").exists()

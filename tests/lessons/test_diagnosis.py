@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from collectives import Send
+from lessons.answer import Answer, load_answer
 from lessons.catalogue import Catalogue
 from lessons.judge import judge
 from lessons.manifest import COURSE, Lesson
@@ -76,6 +78,13 @@ def test_a_file_that_leaves_python_while_it_loads_is_told_so(tmp_path: Path) -> 
     assert "SystemExit" in SAY.say(findings[0].sentence)
 
 
+def test_a_file_can_import_what_lies_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "steps_of_mine.py").write_text("from collectives import Send\n", encoding="utf-8")
+    answer = load_answer(_written(tmp_path, "import steps_of_mine\nrandom = 3\n"))
+    assert isinstance(answer, Answer)
+    assert answer.module.steps_of_mine.Send is Send
+
+
 ROTATE = "import os, signal, sys, time\nimport torch.distributed as dist\ndef rotate(mine):\n"
 
 
@@ -119,3 +128,22 @@ def test_what_uses_a_wrong_function_is_not_told_again(tmp_path: Path) -> None:
     wrong = [one for one in events if isinstance(one, Finding)]
     assert [(one.function, _id(one)) for one in wrong] == [("all_gather", "repair.recv")]
     assert Said("check.later", {"function": "all_reduce", "first": "all_gather"}) in events
+
+
+def test_not_implemented_for_some_arguments_is_written(tmp_path: Path) -> None:
+    body = "    if mine.dim() > 9:\n        raise NotImplementedError\n    return mine\n"
+    found = [_id(one) for one in _findings(COURSE[1], _written(tmp_path, ROTATE + body))]
+    assert "values.own_returned" in found
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "SystemExit(0)", "BaseException('x')"])
+def test_whatever_a_schedule_raises_is_told(error: str, tmp_path: Path) -> None:
+    body = f"    raise {error}\n    yield ()\n"
+    assert "program.raised" in [_id(one) for one in _findings(COURSE[4], _written(tmp_path, PROGRAM + body))]
+
+
+def test_a_rank_that_computes_without_end_is_named_with_its_line(tmp_path: Path) -> None:
+    body = "    while dist.get_rank() == 0:\n        pass\n    dist.send(mine, 0)\n    return mine\n"
+    found = _findings(COURSE[1], _written(tmp_path, ROTATE + body))
+    assert "process.busy" in [_id(one) for one in found]
+    assert "line 4" in SAY.say(found[0].sentence) or "line 5" in SAY.say(found[0].sentence)
