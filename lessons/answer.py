@@ -18,9 +18,10 @@ from .said import Finding, Said
 
 @dataclass(frozen=True)
 class Answer:
-    """A learner's file that has been loaded."""
+    """A learner's file that has been loaded. source: its text as it was then; it may have been saved anew since."""
 
     path: Path
+    source: str
     module: ModuleType
 
     def function(self, name: str, others: Collection[str] = ()) -> Callable[..., Any] | Finding:
@@ -41,35 +42,39 @@ class Answer:
         return isinstance(value, FunctionType) and value.__module__ == self.module.__name__
 
 
-def load_answer(path: Path) -> Answer | Finding:
-    """Load the file at ``path``, which runs what stands at its top level. It can import what lies beside it."""
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # last, so that no file of the learner's stands in front of another module
+def read_answer(path: Path) -> str | Finding:
+    """The text of the file at ``path``: read once, so that all of a check is about the same."""
     try:
-        source = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         return Finding(Said("file.unreadable", {"file": path.name, "error": str(error)}))
+
+
+def load_answer(path: Path, source: str) -> Answer | Finding:
+    """Load ``source``, the text of ``path``: its top level runs, and can import what lies beside it."""
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))  # last, so that no file of the learner's stands in front of another module
     try:
         code = compile(source, str(path), "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return Finding(_syntax(path, error))
     module = ModuleType(path.stem)
     module.__file__ = str(path)
-    linecache.checkcache(str(path))
+    linecache.cache[str(path)] = len(source), None, source.splitlines(keepends=True), str(path)  # for tracebacks
     try:
         exec(code, module.__dict__)
     except BaseException as error:  # SystemExit too
         return Finding(
             Said("file.load", {"file": path.name, "error": describe(error)}), details=(own_lines(error, path),)
         )
-    return Answer(path, module)
+    return Answer(path, source, module)
 
 
-def unwritten(path: Path, functions: Iterable[str]) -> dict[str, int]:
+def unwritten(source: str, functions: Iterable[str]) -> dict[str, int]:
     """Those of ``functions`` that still raise NotImplementedError or do nothing → the line to write at."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8-sig"))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     todo: dict[str, int] = {}
     for node in tree.body:
@@ -80,11 +85,11 @@ def unwritten(path: Path, functions: Iterable[str]) -> dict[str, int]:
     return {name: todo[name] for name in functions if name in todo}
 
 
-def used_by(path: Path, functions: Collection[str]) -> dict[str, set[str]]:
+def used_by(source: str, functions: Collection[str]) -> dict[str, set[str]]:
     """Function → those of ``functions`` that its body names, directly or through one another."""
     try:
-        tree = ast.parse(path.read_text(encoding="utf-8-sig"))
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     uses = {
         node.name: {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in functions} - {node.name}

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from .answer import Answer, load_answer, unwritten, used_by
+from .answer import Answer, load_answer, read_answer, unwritten, used_by
 from .catalogue import Catalogue
 from .checks.bare import Bare
 from .checks.measured import Measured
 from .checks.program import Program
 from .checks.real import run_programs
 from .manifest import Judged, Lesson
-from .said import Finding, Passed, Said, Shown
+from .said import Finding, Passed, Said, Shown, Skipped
 
 
 def judge(
     lesson: Lesson, path: Path, say: Catalogue, *, twin: bool = False, ranks: tuple[int, ...] = ()
-) -> Iterator[Said | Passed | Finding | Shown]:
+) -> Iterator[Said | Passed | Finding | Shown | Skipped]:
     """Run the checks of ``lesson`` (or of its broken twin) on the file at ``path``, cheap to dear.
 
     Yields a ``Said`` when something begins that takes time, a ``Passed`` for each property that holds, and a
@@ -31,14 +31,18 @@ def judge(
     every = lesson.twin.checks if twin and lesson.twin else lesson.checks
     checks = [check for check in every if not isinstance(check, Measured)]
     names = [check.function for check in checks]
+    source = read_answer(path)
+    if isinstance(source, Finding):
+        yield source
+        return
     yield Said("check.loading", {"file": path.name})
-    todo = unwritten(path, names)
-    answer = load_answer(path)
+    todo = unwritten(source, names)
+    answer = load_answer(path, source)
     if isinstance(answer, Finding):
         yield answer
         return
     written: list[Judged] = []
-    wrong: set[str] = set()
+    wrong: set[str] = set(todo)
     for check in checks:
         function = check.function in todo or answer.function(check.function, names)
         if isinstance(function, Finding):
@@ -46,7 +50,7 @@ def judge(
             yield function
         elif check.function not in todo:
             written.append(check)
-    uses = used_by(path, names)
+    uses = used_by(source, names)
 
     def ready(check: Judged) -> Said | None:
         """What is wrong with a function is wrong with those that use it too, and told once."""
@@ -60,7 +64,7 @@ def judge(
             later = ready(check)
             if later is not None:
                 wrong.add(check.function)
-                yield later
+                yield Skipped(later, check.function)
                 continue
             for result in stage(check, answer, say, ranks):
                 if isinstance(result, Finding):
@@ -69,7 +73,7 @@ def judge(
     programs = [check for check in written if isinstance(check, Program) and check.function not in wrong]
     if programs:
         yield Said("check.running", {"functions": [program.function for program in programs]})
-        for result in run_programs(programs, answer.path, ranks):
+        for result in run_programs(programs, answer, ranks):
             if isinstance(result, Finding):
                 wrong.add(result.function)
             yield result

@@ -10,7 +10,7 @@ from collectives.sentence import Sentence
 
 from .lines import DIM, GREEN, RED, colour, columns, shorten, without_controls, wrap
 from .refusal import Refusal
-from .said import Finding, Passed, Said, Shown, Speech
+from .said import Finding, Passed, Said, Shown, Skipped, Speech
 from .verdict import Event, Verdict
 from .workspace import Workspace
 
@@ -38,6 +38,8 @@ class Report:
             self._lines(colour(self.say("runner.check.ok"), GREEN), self._passed(event))
         elif isinstance(event, Finding):
             self._finding(event)
+        elif isinstance(event, Skipped):
+            self._lines("--", self.say.say(event.sentence))
         elif isinstance(event, Shown):
             self._shown(event)
         self.at(event if isinstance(event, Said) else None)
@@ -133,6 +135,7 @@ def as_dict(verdict: Verdict, workspace: Workspace) -> dict[str, Any]:
             | {"picture": list(one.picture), "details": [say.say(detail) for detail in one.details]}
             for one in verdict.findings
         ],
+        "skipped": [{**_spoken(one.sentence, say.say), "function": one.function} for one in verdict.skipped],
         "measured": [
             {**_spoken(one.sentence, say.say), "details": [_spoken(detail, say.say) for detail in one.details]}
             | dict(one.numbers)

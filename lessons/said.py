@@ -62,3 +62,11 @@ class Shown:
     lines: tuple[str, ...] = ()
     details: tuple[Speech, ...] = ()
     numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A function that was not looked at, because of another one that is wrong."""
+
+    sentence: Speech
+    function: str

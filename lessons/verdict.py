@@ -10,10 +10,10 @@ from .bounds import Bounds
 from .catalogue import Catalogue
 from .child import Child, Ending
 from .manifest import COURSE, Lesson
-from .said import Finding, Passed, Said, Shown
+from .said import Finding, Passed, Said, Shown, Skipped
 from .workspace import State, Workspace, digest
 
-Event = Said | Passed | Finding | Shown
+Event = Said | Passed | Finding | Shown | Skipped
 Judging = Callable[[int, Path, str, bool, tuple[int, ...]], Iterator[Event]]
 
 
@@ -29,6 +29,7 @@ class Verdict:
     ranks: tuple[int, ...]
     passed: list[Passed] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
     measured: list[Shown] = field(default_factory=list)
     ending: Ending | None = None
     recorded: bool = False
@@ -72,6 +73,8 @@ def examine(
                 verdict.passed.append(event)
             elif isinstance(event, Finding):
                 verdict.findings.append(event)
+            elif isinstance(event, Skipped):
+                verdict.skipped.append(event)
             elif isinstance(event, Shown):
                 verdict.measured.append(event)
             heard(event)  # type: ignore[arg-type]

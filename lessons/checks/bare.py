@@ -51,7 +51,7 @@ class Bare:
         for size in sizes:
             main, *others = case.variants(size)
             for variants in ([main], others):
-                recording = self._record(answer.path, case, size, variants)
+                recording = self._record(answer, case, size, variants)
                 if recording.failure is not None:
                     wrong = self._wrong(case, calls, sizes, say) if variants == others else None
                     if wrong is not None:  # the plain call says more than what comes of it with other shapes
@@ -88,11 +88,12 @@ class Bare:
             yield self._unbuffered(first, say)
         yield from price(self.function, self.limit, costs, self.rules)
 
-    def _record(self, path: Path, case: Case, size: int, variants: Sequence[Variant]) -> Recording:
+    def _record(self, answer: Answer, case: Case, size: int, variants: Sequence[Variant]) -> Recording:
         from collectives.recorder import record
 
+        call = answer.path, answer.source, self.function, case.name, variants
         with tempfile.TemporaryDirectory(prefix="lesson-") as folder:
-            return record(_play, size, folder, path, self.function, case.name, variants, timeout=SECONDS, grace=0.5)
+            return record(_play, size, folder, *call, timeout=SECONDS, grace=0.5)
 
     def _wrong(
         self,
@@ -194,7 +195,7 @@ def is_right(call: Wrong, rank: int) -> bool:
     )
 
 
-def _play(path: Path, function: str, case_name: str, variants: Sequence[Variant]) -> list[Came]:
+def _play(path: Path, source: str, function: str, case_name: str, variants: Sequence[Variant]) -> list[Came]:
     """In a rank: what comes of every call."""
     import torch
     import torch.distributed as dist
@@ -203,7 +204,7 @@ def _play(path: Path, function: str, case_name: str, variants: Sequence[Variant]
     from .ledger import Ledger
 
     os.environ["OMP_NUM_THREADS"] = "1"
-    answer = load_answer(path)
+    answer = load_answer(path, source)
     assert isinstance(answer, Answer)
     # memory that nobody has written is not a number then, on every run
     torch.use_deterministic_algorithms(True, warn_only=True)

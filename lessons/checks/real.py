@@ -12,13 +12,14 @@ from .marks import mark
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from ..answer import Answer
     from .program import Answered, Program
 
 SECONDS = 20.0
 LENGTHS = (0, 1, 3, 13)  # of one rank's block
 
 
-def run_programs(checks: Sequence[Program], path: Path, ranks: tuple[int, ...] = ()) -> Iterator[Passed | Finding]:
+def run_programs(checks: Sequence[Program], answer: Answer, ranks: tuple[int, ...] = ()) -> Iterator[Passed | Finding]:
     """Run the schedules of a file one after the other, on every number of ranks at which one of them is to run.
 
     Args:
@@ -31,7 +32,7 @@ def run_programs(checks: Sequence[Program], path: Path, ranks: tuple[int, ...] =
         sound = [check for check in checks if check.function not in wrong and size in (ranks or check.ranks)]
         answered = [check.answered(size) for check in sound]
         try:
-            came = run(_play, size, answered, path, timeout=SECONDS)
+            came = run(_play, size, answered, answer.path, answer.source, timeout=SECONDS)
         except (RankFailed, RankTimeout) as error:
             said = Said("program.failed", {"error": str(error).splitlines()[0]})
             yield Finding(said, ", ".join(check.function for check in sound), size, details=(str(error),))
@@ -57,7 +58,7 @@ def _compare(answered: Answered, size: int, came: Sequence[Sequence[list[float]]
     return None
 
 
-def _play(programs: Sequence[Answered], path: Path) -> list[list[list[float]]]:
+def _play(programs: Sequence[Answered], path: Path, source: str) -> list[list[list[float]]]:
     """In a rank: what this rank ends with, for each program and length."""
     import torch.distributed as dist
 
@@ -65,7 +66,7 @@ def _play(programs: Sequence[Answered], path: Path) -> list[list[list[float]]]:
 
     from ..answer import Answer, load_answer
 
-    answer = load_answer(path)
+    answer = load_answer(path, source)
     assert isinstance(answer, Answer)
     rank, size = dist.get_rank(), dist.get_world_size()
     results = []

@@ -11,7 +11,7 @@ from lessons.answer import Answer, load_answer
 from lessons.catalogue import Catalogue
 from lessons.judge import judge
 from lessons.manifest import COURSE, Lesson
-from lessons.said import Finding, Said
+from lessons.said import Finding, Said, Skipped
 
 HERE = Path(__file__).parent
 WRONG = sorted((HERE / "wrong_answers").glob("*.py"))
@@ -80,7 +80,7 @@ def test_a_file_that_leaves_python_while_it_loads_is_told_so(tmp_path: Path) -> 
 
 def test_a_file_can_import_what_lies_beside_it(tmp_path: Path) -> None:
     (tmp_path / "steps_of_mine.py").write_text("from collectives import Send\n", encoding="utf-8")
-    answer = load_answer(_written(tmp_path, "import steps_of_mine\nrandom = 3\n"))
+    answer = load_answer(tmp_path / "answer.py", "import steps_of_mine\nrandom = 3\n")
     assert isinstance(answer, Answer)
     assert answer.module.steps_of_mine.Send is Send
 
@@ -127,7 +127,27 @@ def test_what_uses_a_wrong_function_is_not_told_again(tmp_path: Path) -> None:
     events = list(judge(COURSE[5], _written(tmp_path, solution.replace("Recv(", "Reduce(")), SAY))
     wrong = [one for one in events if isinstance(one, Finding)]
     assert [(one.function, _id(one)) for one in wrong] == [("all_gather", "repair.recv")]
-    assert Said("check.later", {"function": "all_reduce", "first": "all_gather"}) in events
+    assert Skipped(Said("check.later", {"function": "all_reduce", "first": "all_gather"}), "all_reduce") in events
+
+
+def test_what_uses_an_unwritten_function_is_not_judged(tmp_path: Path) -> None:
+    solution = (HERE.parents[1] / "lessons/course/03_naive_all_reduce/solution.py").read_text(encoding="utf-8")
+    head, _, rest = solution.partition("def average_bare")
+    first = "def all_reduce_bare(tensor: Tensor) -> None:\n    raise NotImplementedError\n\n\n"
+    head = head[: head.index("def all_reduce_bare")]
+    events = list(judge(COURSE[3], _written(tmp_path, head + first + "def average_bare" + rest), SAY))
+    assert [_id(one) for one in events if isinstance(one, Finding)] == ["file.todo"]
+    assert [one.function for one in events if isinstance(one, Skipped)] == ["average_bare"]
+
+
+def test_a_file_that_changes_during_its_check_is_judged_as_it_was(tmp_path: Path) -> None:
+    solution = (HERE.parents[1] / "lessons/course/01_send_and_receive/solution.py").read_text(encoding="utf-8")
+    path = _written(tmp_path, solution)
+    findings = []
+    for event in judge(COURSE[1], path, SAY):
+        path.write_text("def rotate(mine:\n", encoding="utf-8")
+        findings += [event] if isinstance(event, Finding) else []
+    assert findings == []
 
 
 def test_not_implemented_for_some_arguments_is_written(tmp_path: Path) -> None:

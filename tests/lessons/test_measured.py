@@ -43,7 +43,7 @@ def solved(folder: Path) -> Path:
 
 
 def loaded(path: Path) -> Answer:
-    answer = load_answer(path)
+    answer = load_answer(path, path.read_text(encoding="utf-8"))
     assert isinstance(answer, Answer)
     return answer
 

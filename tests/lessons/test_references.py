@@ -79,7 +79,7 @@ def first_said(name: str, body: str, folder: Path) -> list[str]:
     """The ids of what is said of a formula, details too."""
     path = folder / "answer.py"
     path.write_text(body, encoding="utf-8")
-    answer = load_answer(path)
+    answer = load_answer(path, path.read_text(encoding="utf-8"))
     assert isinstance(answer, Answer)
     event = next(Formula(name).cheap(answer, Catalogue()))
     details = event.details if isinstance(event, Finding) else ()
