@@ -47,7 +47,7 @@ def after(workspace: Workspace, lesson: Lesson, state: State) -> Suggestion | No
         return "runner.next.start", ("start", 0)
     if state in (State.STARTED, State.CHANGED):
         return "runner.next.check", ("check", lesson.number)
-    if state in (State.OPEN, State.SKIPPED) and lesson is workspace.current:
+    if state is State.OPEN or (state is State.SKIPPED and lesson is workspace.current):
         return "runner.next.start", ("start", lesson.number)
     to_do = workspace.next(lesson)
     if to_do is None:

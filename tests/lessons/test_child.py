@@ -185,7 +185,7 @@ def test_stacks_of_threads_count_as_data(tmp_path):
 @LINUX
 def test_processes_without_end(tmp_path):
     _, ending = run(tmp_path, "while True:\n    if os.fork() == 0:\n        sign()\n        time.sleep(1000)\n", ROOMY)
-    assert ending.how == "threads"
+    assert ending.how in ("threads", "memory")  # whichever of the two bounds such a crowd meets first
 
 
 @LINUX
