@@ -12,6 +12,7 @@ DOOR = Door(
         "list": "collectives.commands.listing",
         "show": "collectives.commands.showing",
         "prove": "collectives.commands.proving",
+        "explain": "collectives.commands.explaining",
         "doctor": "collectives.commands.doctor",
     },
     """examples:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 
+from .call import Description
 from .communicator import Communicator
 
 
@@ -98,8 +99,7 @@ def splits_of(name: str, tensor: torch.Tensor, rows: Sequence[int] | None, comm:
 
 def describe(collective: str, tensor: torch.Tensor, *words: str, shape: bool = True) -> str:
     """A call in words, the same on every rank that makes the same call."""
-    size = f"{'×'.join(map(str, tensor.shape)) or 'a scalar'} " if shape else ""
-    return ", ".join([f"{collective} of {size}{str(tensor.dtype).removeprefix('torch.')}", *words])
+    return Description.of(collective, tensor, *words, shape=shape)()
 
 
 def in_dtype(accumulate: torch.dtype | None) -> list[str]:
