@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 
 from .executor import Progress
-from .flight_entry import Entry
+from .flight.entry import Entry
 from .layout import SCRATCH, Layout
 from .plan import Plan
 from .reduction import Combine

@@ -120,7 +120,7 @@ class Communicator:
         check = self.check if check is None else check
         record = flight.current()
         if record is not None:
-            call.entry = record.enter(self, call)
+            call.entry = record.enter(self, call.describe, call.nbytes)
         with self._lock:
             # An asynchronous "auto" is picked on the worker: hearing of rank 0's machine may take until rank 0 comes.
             prepared = None if async_op and call.algorithm == "auto" else self._choose(call, seconds)
@@ -132,16 +132,14 @@ class Communicator:
                 if call.entry is not None:
                     call.entry.over = self._grouped.over()
                 return issued
-            called_back = self._worker is not None and self._worker.here
-            if not called_back:
+            if not self._called_back:
                 short = prepared is not None and prepared.plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
                 if not async_op and short and (self._worker is None or self._worker.idle):
                     job()
                     return None
                 outcome = self._background().submit(job)
-        if called_back:  # by an operation that has just ended: this one's turn is now, as it is on every other rank
-            outcome = Outcome()
-            perform(job, outcome)
+        if self._called_back:
+            outcome = _performed(job)
         if async_op:
             return Work(outcome, self)
         try:
@@ -151,6 +149,21 @@ class Communicator:
                 self.fail(call.describe, self._running.algorithm, StepFailure(self._running.teams[0], error))
             raise
         return None
+
+    def in_turn(self, job: Callable[[], object]) -> Work:
+        """Run ``job`` in the background after the operations issued before; those that it runs in turn come next.
+
+        With NCCL it runs at once: operations are ordered by their stream.
+        """
+        if not self.streaming or self._called_back:
+            return Work(_performed(job), self)
+        with self._lock:
+            return Work(self._background().submit(job), self)
+
+    @property
+    def _called_back(self) -> bool:
+        """Whether an operation that has just ended calls: what it starts comes now, as it does on every other rank."""
+        return self._worker is not None and self._worker.here
 
     def _background(self) -> Worker:
         """The thread of the operations that nobody runs at once."""
@@ -273,17 +286,31 @@ class Communicator:
         if check:
             text = f"{call.describe()}, algorithm {prepared.algorithm}"
             agreement.compare(self, text, number, call.splits, deadline)
+        try:
+            with torch.inference_mode() if call.inference else contextlib.nullcontext():
+                self._move(call, prepared, number, deadline)
+        except CollectiveError:
+            raise
+        except Exception as error:  # no memory, say: the others must not wait for this rank
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            failed = CollectiveError(f"{call.describe()} failed on rank {self.rank}: {said}", cause="error")
+            broken = self.break_off(failed)
+            if (record := flight.current()) is not None:
+                record.fail(self.label, broken)
+            raise broken from error
+
+    def _move(self, call: Call, prepared: Prepared, number: int, deadline: float) -> None:
+        """Bring the call's data to where they must be in the end."""
         first, channels = call.tensors[0], prepared.plan.channels
-        with torch.inference_mode() if call.inference else contextlib.nullcontext():
-            regions = prepared.regions(call.tensors, self.shelf.scratch(first, prepared.plan.scratch))
-            if self.streaming:
-                self._stream_channels(call, prepared, regions, number, deadline)
-            else:
-                try:
-                    self._grouped.run(self.group, prepared.plan, regions, self._traced([call.combine] * channels))
-                except StepFailure as stop:
-                    raise self.fail(call.describe, prepared.algorithm, stop) from stop.cause
-            finish(prepared.plan, regions, call.after)
+        regions = prepared.regions(call.tensors, self.shelf.scratch(first, prepared.plan.scratch))
+        if self.streaming:
+            self._stream_channels(call, prepared, regions, number, deadline)
+        else:
+            try:
+                self._grouped.run(self.group, prepared.plan, regions, self._traced([call.combine] * channels))
+            except StepFailure as stop:
+                raise self.fail(call.describe, prepared.algorithm, stop) from stop.cause
+        finish(prepared.plan, regions, call.after)
 
     def _stream_channels(
         self, call: Call, prepared: Prepared, regions: list[torch.Tensor], number: int, deadline: float
@@ -327,6 +354,12 @@ class Communicator:
         if self.tracer is None:
             return combines
         return [combine and self.tracer.combine(combine, i) for i, combine in enumerate(combines)]
+
+
+def _performed(job: Callable[[], object]) -> Outcome:
+    outcome = Outcome()
+    perform(job, outcome)
+    return outcome
 
 
 def _leave(communicator: weakref.ref[Communicator]) -> None:

@@ -124,7 +124,7 @@ def _in_words(rank: int, stop: StepFailure, closed: list[int], chain: list[tuple
     ending = "closed the connection without a word: it died or left the group" if dead else _SILENT
     if chain:
         return f"{start}rank {last}, which {ending}"
-    return f"rank {last} {ending}" if dead else f"nothing happened in that time: rank {last} {ending}"
+    return f"rank {last} {ending}" if dead else f"nothing happened before the timeout ended: rank {last} {ending}"
 
 
 def _disagreement(call: str, chain: list[tuple[int, dict[str, Any]]]) -> str:

@@ -76,8 +76,8 @@ class Shelf:
             with torch.inference_mode(False):  # it outlives the call, which may be inside
                 held = torch.empty(max(elements, 1024), dtype=like.dtype, device=like.device)
             self.memory[key] = held
-            for prepared in self.prepared.values():  # their views would keep the old one alive
-                prepared.scratch, prepared.views = None, []
+            for prepared in list(self.prepared.values()):  # another thread may be preparing the next call meanwhile
+                prepared.scratch, prepared.views = None, []  # views would keep the old memory alive
         return held
 
 

@@ -157,6 +157,7 @@ def _report(line: Connection, action: Callable[..., Any], *args: Any) -> bool:
         line.send_bytes(dumps(Result(action(*args))))
     except BaseException as error:
         failure = Failure.of(error, time.monotonic())
+        sys.last_value = error  # as the interpreter would, for whoever asks at exit why it ends
         with contextlib.suppress(OSError):  # a parent that has gone needs no report
             line.send_bytes(dumps(failure))
         return False

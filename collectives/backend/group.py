@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.autograd.profiler import record_function
 from torch.distributed import ProcessGroup
+from torch.futures import Future
 
 from ..buffers import Handle
 from ..communicator import PATIENCE, Communicator, adopt
@@ -108,12 +110,16 @@ class RingGroup(Methods, PointToPoint, ProcessGroup):  # type: ignore[misc]  # m
         how["timeout"] = timeout if timeout > timedelta(0) else None
         if not torch.autograd._profiler_enabled():  # type: ignore[attr-defined]
             return self._issue(calls, how, value)
-        with record_function(f"ring:{collective}") as span:  # the profiler sees it end when the collective does
+        with record_function(f"ring:{collective}") as span:  # the profiler sees it end in the thread of the operations
             work = self._issue(calls, how, value)
-            span._call_end_callbacks_on_future(work.get_future())
+            work.span = Future()
+            span._call_end_callbacks_on_future(work.span)
+            communicator.in_turn(partial(work.span.set_result, None))
         return work
 
-    def _issue(self, calls: Sequence[Callable[..., Handle]], how: Mapping[str, Any], value: list[Any]) -> Work:
+    def _issue(
+        self, calls: Sequence[Callable[..., Handle]], how: Mapping[str, Any], value: list[Any]
+    ) -> CollectiveWork:
         handle: Handle = None
         for call in calls:
             handle = call(**how)

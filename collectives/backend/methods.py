@@ -16,6 +16,7 @@ from torch.distributed import ReduceOp
 
 from .. import moving, reducing
 from ..buffers import Handle
+from . import sparse
 from .eager import eager
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Methods:
 
     @eager
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Work:
+        """Of sparse tensors, too: such are the gradients of some embeddings."""
+        if tensors[0].is_sparse:
+            calls = [partial(sparse.all_reduce, tensor, _op(opts)) for tensor in tensors]
+            return self._run("all_gather", _device(tensors), tensors, opts, calls)
         calls = [partial(reducing.all_reduce, tensor, _op(opts)) for tensor in tensors]
         return self._run("all_reduce", _device(tensors), tensors, opts, calls)
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from .. import failure
+from .. import failure, flight
 from ..arguments import check_tensor, describe
+from ..call import Description
 from ..communicator import INLINE_BYTES, TICK, Communicator
 from ..errors import CollectiveError
 from ..executor import OURS, SPREAD, Progress, StepFailure
+from ..flight.entry import Entry
 from ..work import Outcome, perform
 from .eager import eager
 from .works import Kept
@@ -73,6 +75,10 @@ class PointToPoint:
             raise ValueError(f"tag={tag}: give one from 0 to {OURS - 1}")
         message = MessageWork(communicator, verb, tensor.detach(), peer, tag)
         communicator.raise_if_broken(message.describe)
+        record = flight.current()
+        if record is not None and peer is not None:
+            op = "send" if verb == "send to" else "recv"
+            message.entry = record.enter(communicator, Description.of(op, tensor), tensor.nbytes, peer)
         return message
 
 
@@ -82,6 +88,7 @@ class MessageWork(Work):
     Args:
         peer: the other rank; None for a message from any.
 
+    entry: of the flight record, if one is kept.
     The length is part of the ``tag`` that the transport gets: messages of different lengths never meet, so they time
     out. gloo would end the process.
     """
@@ -94,6 +101,7 @@ class MessageWork(Work):
         self._inner: Any = None
         self._over = False
         self._error: CollectiveError | None = None
+        self.entry: Entry | None = None
 
     def describe(self) -> str:
         return describe("message", self._tensor, f"{self._verb} rank {'any' if self._peer is None else self._peer}")
@@ -104,6 +112,7 @@ class MessageWork(Work):
         kept.add(self)
         return self
 
+    @eager
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Block until the tensor has been received, or may be changed again.
 
@@ -128,6 +137,8 @@ class MessageWork(Work):
         if self.moved is not self._tensor and self._verb == "receive from":
             self._tensor.copy_(self.moved)
         self._over = True
+        if self.entry is not None:
+            self.entry.finish()
         return True
 
     def _watch(self, limit: timedelta) -> None:
@@ -147,7 +158,10 @@ class MessageWork(Work):
     def _failed(self, error: RuntimeError, began: float) -> CollectiveError:
         if self._peer is None:
             said = str(error).splitlines()[0]
-            return self.communicator.break_off(CollectiveError(f"{self.describe()} failed: {said}"))
+            broken = self.communicator.break_off(CollectiveError(f"{self.describe()} failed: {said}"))
+            if (record := flight.current()) is not None:
+                record.fail(self.communicator.label, broken)
+            return broken
         progress = Progress(began, 0, self._verb, self._peer)
         return self.communicator.fail(self.describe, "", StepFailure(progress, error, self._inner))
 

@@ -13,6 +13,7 @@ from torch.futures import Future
 
 from ..errors import CollectiveError
 from ..work import StreamWork
+from .eager import eager
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Work
@@ -55,15 +56,19 @@ class CollectiveWork(Work):
         handle: of the last of them; None when they are over.
         value: the tensors that hold the result, as ``result()`` and the future give them.
         kept: where to stay until somebody has waited.
+
+    span: done when the profiler has seen the end, if there is one.
     """
 
     def __init__(self, handle: Handle, value: list[Any], kept: Kept) -> None:
         super().__init__()
         self._handle, self._value, self._kept = handle, value, kept
         self._future: Future[list[Any]] | None = None
+        self.span: Future[None] | None = None
         if handle is not None:
             kept.add(self)
 
+    @eager
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Block until it is over; of an operation on CUDA: make the current stream wait.
 
@@ -79,6 +84,8 @@ class CollectiveWork(Work):
         finally:
             if self.is_completed():
                 self._release()
+        if self.span is not None:
+            self.span.wait()
         return True
 
     def synchronize(self) -> None:
@@ -97,6 +104,7 @@ class CollectiveWork(Work):
     def result(self) -> list[Any]:
         return self._value
 
+    @eager
     def get_future(self) -> Future[list[Any]]:
         """A future of ``result()``; its callbacks run in the thread of the group's operations, before the next one."""
         if self._future is None:
@@ -121,7 +129,7 @@ class CollectiveWork(Work):
 
     def _release(self) -> None:
         """Somebody has what there is to have."""
-        if sum(tensor.nbytes for tensor in _flat(self._value)) > SMALL:
+        if sum(tensor.numel() * tensor.element_size() for tensor in _flat(self._value)) > SMALL:
             self._kept.drop(self)
 
     def _settle(self, future: Future[list[Any]]) -> None:

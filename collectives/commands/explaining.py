@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..flight_finding import Finding
-from ..flight_log import Flights
+from ..flight.records import Flights
+from ..flight.words import Finding
 from ..sentence import Sentence, to_json
 
 HELP = "say what went wrong in a job, from the records that its ranks have left in a folder"
@@ -25,6 +25,10 @@ class Report:
     findings: list[Finding]
     lines: list[Sentence]
 
+    @property
+    def wrong(self) -> bool:
+        return any(finding.wrong for finding in self.findings)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIR", help="the folder that the ranks have written into")
@@ -38,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 of one run. To have a job write its records while it hangs, send SIGUSR1 to any one of its ranks.
 
-exit status: 0 if nothing is wrong, 1 if something is, 2 for a wrong argument"""
+exit status: 0 if nothing is found wrong, 1 if something is, 2 if there is no record that can be read, or for a wrong
+argument"""
 
 
 def main(args: argparse.Namespace) -> int:
@@ -48,52 +53,46 @@ def main(args: argparse.Namespace) -> int:
         if args.json:
             check_writable("--json", args.json)
         reports = list(explain_directory(Path(args.directory)))
+        if args.json:
+            write_text(args.json, json.dumps({"reports": [_as_json(report) for report in reports]}, indent=1) + "\n")
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    wrong = False
     for report in reports:
-        here = any(finding.wrong for finding in report.findings)
-        wrong = wrong or here
         print(report.about)
         for finding in report.findings:
             print(f"{finding.kind if finding.wrong else f'({finding.kind})'}: {finding.sentence}")
-        for line in report.lines if here else ():
+        for line in report.lines if report.wrong else ():
             print(f"  {line}")
-        if not here:
+        if not report.wrong:
             print(Sentence("explain.well", "nothing is wrong"))
     restarts = tuple(str(path) for path in sorted(Path(args.directory).glob("restart*")) if path.is_dir())
     if restarts:
         print(Sentence("explain.restarts", "records of restarts lie in {folders}", folders=restarts))
-    if args.json:
-        write_text(args.json, json.dumps({"reports": [_as_json(report) for report in reports]}, indent=1) + "\n")
-    return 1 if wrong else 0
+    return 1 if any(report.wrong for report in reports) else 0
 
 
 def explain_directory(directory: Path) -> Iterator[Report]:
-    """What the records in a folder say, one report for each kind that is there.
+    """What the records in a folder say, one report for each kind that is there. O(operations · ranks).
 
     Raises:
-        ValueError: there is no such folder, no record in it, or none that can be read.
+        ValueError: there is no such folder, no record in it, or none of a kind that can be read.
     """
-    from ..flight_dump import dumps_in, read_dumps
-    from ..flight_log import is_flight, read_flights
+    from ..flight.pytorch import dumps_in, read_dumps
+    from ..flight.records import is_flight, read_flights
 
     if not directory.is_dir():
         raise ValueError(Sentence("explain.no_folder", "DIR {path}: there is no such folder", path=str(directory)))
     ours = [path for path in sorted(directory.glob("rank*.json")) if is_flight(path)]
     theirs = dumps_in(path for path in sorted(directory.iterdir()) if path not in ours)
-    found = False
-    for kind, flights in (("flight", ours and read_flights(ours)), ("pytorch", theirs and read_dumps(theirs))):
-        if isinstance(flights, Flights):
-            if not flights.records:
-                raise ValueError(flights.unreadable[0])
-            found = True
-            yield _of_flights(kind, flights)
-    if any(directory.glob("rank*.jsonl")):
-        found = True
+    bare = any(directory.glob("rank*.jsonl"))
+    if ours:
+        yield _of_flights("flight", read_flights(ours))
+    if theirs:
+        yield _of_flights("pytorch", read_dumps(theirs))
+    if bare:
         yield _of_messages(directory)
-    if not found:
+    if not (ours or theirs or bare):
         raise ValueError(
             Sentence(
                 "explain.no_record",
@@ -104,9 +103,11 @@ def explain_directory(directory: Path) -> Iterator[Report]:
 
 
 def _of_flights(kind: str, flights: Flights) -> Report:
-    from ..flight_explanation import explain
-    from ..flight_words import chain, standing
+    from ..flight.explanation import explain
+    from ..flight.words import chain, standing
 
+    if not flights.records:
+        raise ValueError(flights.unreadable[0])
     about = Sentence(
         "explain.flights",
         "{records} of {size} ranks left a record, of {operations} operations in all",

@@ -141,6 +141,35 @@ def uneven():
     assert equal(outs, wanted)
 
 
+@pytest.mark.parametrize("world", WORLDS)
+def test_sparse_all_reduce(ring_ranks, world):
+    ring_ranks(world, sparse)
+
+
+def sparse():
+    """Rows that meet and rows that do not, a row twice, and ranks that have none."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def of(r: int) -> torch.Tensor:
+        rows = [r, 5, 5][: 0 if r == 2 else 3]
+        return torch.sparse_coo_tensor(torch.tensor([rows], dtype=torch.int64), mine(r, len(rows), 4), (7, 4))
+
+    want = sum(of(r).to_dense() for r in range(size))
+    for asynchronous in (False, True):
+        x = of(rank)
+        work = dist.all_reduce(x, async_op=asynchronous)
+        if asynchronous:
+            later = torch.ones(3)
+            dist.all_reduce(later)
+            assert later.tolist() == [size] * 3
+            assert work.get_future().wait()[0] is x
+            work.wait()
+        assert torch.equal(x.to_dense(), want)
+    nothing = torch.sparse_coo_tensor(torch.zeros(2, 0, dtype=torch.int64), torch.zeros(0), (3, 3))
+    dist.all_reduce(nothing)
+    assert nothing.to_dense().eq(0).all()
+
+
 @pytest.mark.parametrize("world", [2, 3])
 def test_tensors_that_are_not_contiguous(ring_ranks, world):
     ring_ranks(world, not_contiguous)
@@ -280,6 +309,20 @@ def subgroups():
             with pytest.raises(C.CollectiveError, match="closed"):
                 group.allreduce([x]).wait()
     dist.barrier()
+
+
+def test_split_group_is_refused_as_on_gloo(ring_ranks, ranks):
+    """Torch splits groups that are bound to an accelerator, and no other."""
+    assert ring_ranks(2, split) == ranks(2, split)
+
+
+def split():
+    with pytest.raises(RuntimeError, match="not safe to split") as refused:
+        dist.split_group(split_ranks=[[0], [1]])
+    x = mine(dist.get_rank(), 3)
+    dist.all_reduce(x)
+    assert torch.equal(x, sum(everyone(3)))
+    return str(refused.value)
 
 
 def test_our_own_functions_use_the_group_as_it_is(ring_ranks):
@@ -428,7 +471,8 @@ def wrong_arguments():
     x = torch.ones(4)
     refused = [
         (lambda: dist.all_reduce(x.long(), ReduceOp.AVG), "op=AVG"),
-        (lambda: dist.all_reduce(x.to_sparse()), "layout"),
+        (lambda: dist.broadcast(x.to_sparse(), 0), "layout"),
+        (lambda: dist.all_reduce(x.to_sparse(), ReduceOp.MAX), "sparse tensors can only be summed"),
         (lambda: dist.all_reduce(x.to("meta")), "meta"),
         (lambda: dist.reduce_scatter_tensor(torch.empty(3), x), "input has 4 elements"),
         (lambda: dist.send(x, dist.get_rank()), "rank"),

@@ -7,10 +7,16 @@ import torch
 import torch._dynamo  # an optimizer loads it; here once for all ranks
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional_collectives
+import torch.distributed.checkpoint
 import torch.distributed.nn
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+from torch.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_state_dict,
+    set_state_dict,
+)
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -90,6 +96,19 @@ def ddp(hook=None, tied: bool = False, unused: bool = False, **how) -> Values:
     if hook is not None:
         model.register_comm_hook(None, hook)
     return trained(model)
+
+
+def ddp_sparse() -> Values:
+    """The embedding's gradient is sparse; ranks look up different rows."""
+    torch.manual_seed(dist.get_rank())
+    model = DistributedDataParallel(nn.Sequential(nn.EmbeddingBag(11, 4, sparse=True), nn.Linear(4, 3)))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(4):
+        torch.manual_seed(100 * step + dist.get_rank())
+        optimizer.zero_grad()
+        model(torch.randint(11, (5, 2))).square().mean().backward()
+        optimizer.step()
+    return parameters(model)
 
 
 def ddp_accumulates() -> Values:
@@ -251,6 +270,42 @@ def pipeline(kind, chunks: int = 1) -> Values:
     return {str(i): weight.detach().clone() for i, weight in enumerate(weights)}
 
 
+# Distributed checkpoint.
+
+
+def state_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, dict]:
+    return dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
+
+
+def checkpoint(folder: str, save: bool) -> Values:
+    """Trained and saved, or loaded and trained on."""
+    torch.manual_seed(save)
+    model = sharded(Model())
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    if save:
+        trained(model, optimizer)
+        torch.distributed.checkpoint.save(state_of(model, optimizer), checkpoint_id=folder)
+    else:
+        state = state_of(model, optimizer)
+        torch.distributed.checkpoint.load(state, checkpoint_id=folder)
+        states = {"model_state_dict": state["model"], "optim_state_dict": state["optimizer"]}
+        set_state_dict(model, optimizer, **states)
+    return {"before " + name: value for name, value in parameters(model).items()} | trained(model, optimizer)
+
+
+@pytest.mark.parametrize(("saved_on", "loaded_on"), [(3, 3), (2, 4), (4, 2)])
+def test_distributed_checkpoint(tmp_path, ring_ranks, ranks, saved_on, loaded_on):
+    """What was saved is what is loaded, on as many ranks or others, and gloo reads ring's."""
+    saved = ring_ranks(saved_on, checkpoint, str(tmp_path), True)
+    ours = ring_ranks(loaded_on, checkpoint, str(tmp_path), False)
+    gloos = ranks(loaded_on, checkpoint, str(tmp_path), False)
+    for mine, wanted in zip(ours, gloos, strict=True):
+        for name, value in wanted.items():
+            torch.testing.assert_close(mine[name], value, rtol=1e-5, atol=1e-5)
+            if name.startswith("before ") or saved_on == loaded_on:
+                assert torch.equal(mine[name], saved[0][name])
+
+
 # Compiled.
 
 
@@ -289,6 +344,7 @@ CLIENTS = {
     "ddp, gradients are bucket views": lambda: ddp(gradient_as_bucket_view=True),
     "ddp, all-reduce hook": lambda: ddp(default_hooks.allreduce_hook),
     "ddp, fp16 hook": lambda: ddp(default_hooks.fp16_compress_hook),
+    "ddp, sparse gradients": ddp_sparse,
     "ddp, no_sync": ddp_accumulates,
     "ddp, join": ddp_uneven,
     "ddp, buffers": ddp_buffers,

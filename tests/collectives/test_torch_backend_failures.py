@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import threading
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 
 import pytest
@@ -25,6 +27,7 @@ pytestmark = pytest.mark.timeout(90)
 
 VICTIM = 1
 SHORT = 1.5  # seconds that a collective may last, where somebody stalls
+LEFT = "rank 1,? (which )?closed the connection"
 SMALL, LARGE = 20, 1500  # messages that fit into a socket's buffer, and others that are half on their way
 
 
@@ -155,33 +158,52 @@ def heard(folder, rank):
     return first, float(seconds), again
 
 
-@pytest.mark.parametrize("width", [SMALL, LARGE])
+# The table: what fails × what is under way.
+
+
+@dataclass(frozen=True)
+class Expected:
+    """``words``: what all others are told, ``within`` seconds; victim: what the victim is told, None: it is dead."""
+
+    words: str
+    within: float
+    victim: str | None = None
+
+
+EXPECTED = {
+    "killed": Expected(LEFT, 2.0),
+    "stalled": Expected("rank 1", SHORT + 1.5, "this one: it came too late|closed the connection"),
+    "shape": Expected("rank 1", SHORT + 1.5, "The ranks disagree: rank 0 was in"),
+    "order": Expected("rank 1", SHORT + 1.5, "The ranks disagree: rank 0 was in"),
+}
+
+
+@pytest.mark.parametrize(("fault", "width"), [("killed", LARGE), *((fault, SMALL) for fault in FAULTS)])
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_killed_rank(tmp_path, client, width):
-    with pytest.raises(launch.RankFailed) as failed:
-        launch.run(play, 3, str(tmp_path), "killed", client, width, backend="ring", prepare=register, grace=20.0)
-    assert (failed.value.rank, "SIGKILL" in failed.value.reason) == (VICTIM, True)
+def test_all_who_live_raise_soon_and_name_the_rank(tmp_path, fault, client, width):
+    expected = EXPECTED[fault]
+
+    def start():
+        how = {"backend": "ring", "prepare": register, "grace": 20.0, "timeout": 60}
+        launch.run(play, 3, str(tmp_path), fault, client, width, **how)
+
+    if expected.victim is None:
+        with pytest.raises(launch.RankFailed) as failed:
+            start()
+        assert (failed.value.rank, "SIGKILL" in failed.value.reason) == (VICTIM, True)
+    else:
+        start()
+        first, seconds, again = heard(tmp_path, VICTIM)
+        assert first.startswith("CollectiveError: "), first
+        assert seconds < 3 * SHORT, first
+        assert re.search(expected.victim, first), first
+        assert refuses(again, client), again
     for rank in (0, 2):
         first, seconds, again = heard(tmp_path, rank)
-        assert first.startswith("CollectiveError: "), first
-        assert seconds < 2, first
-        assert re.search("rank 1,? (which )?closed the connection", first), first
-        assert refuses(again, client), again
-
-
-@pytest.mark.parametrize("fault", ["stalled", "shape", "order"])
-@pytest.mark.parametrize("client", CLIENTS)
-def test_a_rank_that_stalls_or_disagrees(tmp_path, fault, client):
-    launch.run(play, 3, str(tmp_path), fault, client, SMALL, backend="ring", prepare=register, grace=20.0, timeout=60)
-    for rank in range(3):
-        first, seconds, again = heard(tmp_path, rank)
         assert first.startswith("CollectiveError: "), (rank, first)
-        assert seconds < (3 * SHORT if rank == VICTIM else SHORT + 1.5), (rank, first)
+        assert seconds < expected.within, (rank, first)
+        assert re.search(expected.words, first), (rank, first)
         assert refuses(again, client), (rank, again)
-        if rank != VICTIM:
-            assert "rank 1" in first, first
-        if fault != "stalled" and rank == VICTIM:
-            assert "The ranks disagree: rank 0 was in" in first, first
 
 
 def refuses(again: str, client: str) -> bool:
@@ -242,6 +264,38 @@ def read_in_cpp():
         time.sleep(2)
     with pytest.raises(RuntimeError, match="all_reduce of 12 float32"):
         loss.backward()
+
+
+# A rank that cannot do its part.
+
+
+def test_a_rank_without_memory_tells_the_others():
+    launch.run(no_memory, 3, backend="ring:direct", prepare=register, timeout=60)
+
+
+def no_memory():
+    x = torch.ones(20 << 20)
+    dist.all_reduce(torch.ones(3))  # threads and connections are there
+    if dist.get_rank() == VICTIM:
+        resource.setrlimit(resource.RLIMIT_AS, (memory_in_use() + (32 << 20),) * 2)
+    began = time.monotonic()
+    for asynchronous in (True, False):
+        with pytest.raises(C.CollectiveError) as failed:  # of the second: the group is broken
+            reduce_and_wait(x, asynchronous)
+        said = str(failed.value)
+        assert re.search("rank 1: RuntimeError" if dist.get_rank() == VICTIM else LEFT, said), said
+    assert time.monotonic() - began < 2
+
+
+def reduce_and_wait(x: torch.Tensor, asynchronous: bool) -> None:
+    work = dist.all_reduce(x, async_op=asynchronous)
+    if work is not None:
+        work.wait()
+
+
+def memory_in_use() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
 
 
 # Messages.

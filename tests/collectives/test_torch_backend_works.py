@@ -252,6 +252,20 @@ def profiled():
     assert x.tolist() == [2, 2, 2]
 
 
+def test_the_profiler_has_seen_all_that_was_waited_for(ring_ranks):
+    ring_ranks(2, profiled_to_the_end)
+
+
+def profiled_to_the_end():
+    x = torch.ones(3)
+    for asynchronous in (False, True) * 10:
+        with torch.autograd.profiler.profile() as seen:
+            work = dist.all_reduce(x, async_op=asynchronous)
+            if asynchronous:
+                work.wait()
+        assert [event.is_async for event in seen.function_events if event.name == "ring:all_reduce"] == [True]
+
+
 # Messages.
 
 

@@ -1,7 +1,7 @@
-"""What PyTorch's own flight recorder has dumped, read as flight records. Needs no torch.
+"""What PyTorch's own flight recorder has dumped, read as flight records.
 
 PyTorch keeps the last TORCH_FR_BUFFER_SIZE operations of each rank. At a timeout it writes them, as a pickle, to the
-file that TORCH_FR_DUMP_TEMP_FILE names with the rank's number behind it (``nccl_trace_rank_0``);
+file that TORCH_FR_DUMP_TEMP_FILE (before: TORCH_NCCL_DEBUG_INFO_TEMP_FILE) names with the rank's number behind it;
 ``torch._C._distributed_c10d._dump_nccl_trace_json()`` (of gloo's operations: ``_dump_fr_trace_json()``) gives them as
 JSON, to be written by hand. Format 2.x, as ``torch/csrc/distributed/c10d/FlightRecorder.hpp`` and the readers in
 ``torch/distributed/flight_recorder/`` have it:
@@ -10,7 +10,8 @@ JSON, to be written by hand. Format 2.x, as ``torch/csrc/distributed/c10d/Flight
 entries            of each operation ``profiling_name`` (``nccl:all_reduce``, ``nccl:send 0->1`` with ranks of the
                    group), ``process_group`` (name, description), ``collective_seq_id``, ``p2p_seq_id``, ``is_p2p``,
                    ``input_sizes``, ``input_dtypes``, ``output_…``, ``state`` (``scheduled`` → ``started`` →
-                   ``completed``), ``retired``, ``time_…_ns``, and perhaps ``frames``, the caller first
+                   ``completed``), ``retired``, ``time_…_ns``, and perhaps ``frames``, the caller first;
+                   JSON leaves an empty list out
 pg_config          name → ``ranks``, a list as text; gloo does not fill it
 =================  =============================================================================================
 
@@ -30,8 +31,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .flight_log import DAMAGED, Flights, Flown, Record, Stand, unreadable
-from .sentence import Sentence
+from ..sentence import Sentence
+from .records import DAMAGED, Flights, Flown, Record, Stand, unreadable
 
 _DTYPES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32"}
 _DTYPES |= {"short": "int16", "char": "int8", "byte": "uint8"}  # C++'s names that are not Python's
@@ -44,11 +45,12 @@ _UNEVEN = (
     "all_gather_v",
     "reduce_scatter_v",
 )
+_KEYS = (b"entries", b"pg_config", b"comm_lib_version")  # one of them comes first in JSON
 _UNEVEN_INPUTS, _UNEVEN_OUTPUTS = (*_UNEVEN, "scatter"), (*_UNEVEN, "gather")
 
 
 def dumps_in(paths: Iterable[Path]) -> dict[int, Path]:
-    """Those that may be dumps, by rank: the last number in the name.
+    """Those that may be dumps, whole or not, by rank: the last number in the name.
 
     Raises:
         ValueError: two files of one rank.
@@ -56,11 +58,8 @@ def dumps_in(paths: Iterable[Path]) -> dict[int, Path]:
     found: dict[int, Path] = {}
     for path in paths:
         numbers = re.findall(r"\d+", path.name.removesuffix(".json").removesuffix(".pickle").removesuffix(".pkl"))
-        if not numbers or not path.is_file() or path.suffix == ".jsonl":
+        if not numbers or not path.is_file() or not _may_be_dump(path):
             continue
-        with path.open("rb") as file:
-            if file.read(1) not in (b"{", b"\x80"):
-                continue
         other = found.setdefault(int(numbers[-1]), path)
         if other != path:
             raise ValueError(
@@ -73,6 +72,12 @@ def dumps_in(paths: Iterable[Path]) -> dict[int, Path]:
                 )
             )
     return found
+
+
+def _may_be_dump(path: Path) -> bool:
+    with path.open("rb") as file:
+        begin = file.read(1 << 12)
+    return begin[:1] == b"\x80" or (begin[:1] == b"{" and any(b'"%s"' % key in begin for key in _KEYS))
 
 
 def read_dumps(paths: dict[int, Path]) -> Flights:
@@ -116,14 +121,15 @@ def _record(rank: int, dump: dict[str, Any]) -> Record:
     groups: dict[str, tuple[int, ...]] = {}
     config = {str(name): _ranks(group.get("ranks", "[]")) for name, group in dump["pg_config"].items()}
     operations: list[Flown] = []
-    for _, entries in itertools.groupby(dump["entries"], key=_issue):
-        operations += _issued(rank, list(entries), config, groups)
+    entries = dump.get("entries", [])
+    for _, issue in itertools.groupby(entries, key=_issue):
+        operations += _issued(rank, list(issue), config, groups)
     lasts = {operation.group: operation for operation in operations}
     for operation in operations:
         if operation.state == "over" and operation is not lasts[operation.group]:
             operation.state = "done"  # or the group would be broken
     size = max((max(ranks, default=-1) + 1 for ranks in config.values()), default=0)
-    return Record(rank, size, operations, groups, dropped=int(dump["entries"][0]["record_id"]) if operations else 0)
+    return Record(rank, size, operations, groups, dropped=int(entries[0]["record_id"]) if entries else 0)
 
 
 def _ranks(text: Any) -> tuple[int, ...]:
@@ -136,9 +142,14 @@ def _issue(entry: dict[str, Any]) -> tuple[object, ...]:
     return tuple(entry["process_group"]), message, entry["p2p_seq_id" if message else "collective_seq_id"]
 
 
+def _op(entry: dict[str, Any]) -> tuple[str, str]:
+    """``nccl:send 0->1`` is ``send`` and ``0->1``."""
+    op, _, ends = str(entry["profiling_name"]).partition(":")[2].partition(" ")
+    return op, ends
+
+
 def _is_message(entry: dict[str, Any]) -> bool:
-    name = str(entry["profiling_name"]).partition(":")[2]
-    return bool(entry.get("is_p2p", name.startswith(("send ", "recv "))))
+    return bool(entry.get("is_p2p", _op(entry)[0] in ("send", "recv")))
 
 
 def _issued(
@@ -155,6 +166,8 @@ def _issued(
         label += f" of ranks {', '.join(map(str, members))}"
     groups[label] = members
     for part, entry in enumerate(entries):
+        if _is_message(entry) and _op(entry)[0] not in ("send", "recv"):
+            continue  # a receive from anybody: who should have sent is not known
         yield _flown(rank, entry, part, label, members, _state(last))
 
 
@@ -167,7 +180,7 @@ def _state(entry: dict[str, Any]) -> str:
 
 
 def _flown(rank: int, entry: dict[str, Any], part: int, group: str, members: tuple[int, ...], state: str) -> Flown:
-    op, _, ends = str(entry["profiling_name"]).partition(":")[2].partition(" ")
+    op, ends = _op(entry)
     peer = None
     if op in ("send", "recv"):
         peer = int(re.split("->|<-", ends)[1])

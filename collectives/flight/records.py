@@ -1,14 +1,15 @@
-"""The flight records of all ranks, as ``flight.py`` writes them, read back. Needs no torch.
+"""The flight records of all ranks, as ``flight.py`` writes them, read back.
 
 ``rank0.json``, ``rank1.json``, … hold an object each: ``flight`` (1, the version), ``rank``, ``size``, ``host``,
-``process``, ``why`` it was written (``failure``, ``signal``, ``asked`` by another rank, ``asked for`` by the program,
+``process``, ``why`` it was written (``failure``, ``signal``, ``asked`` by another rank, ``call`` of ``write()``,
 ``left``, ``raised``), the ``error`` that was raised, ``began``, ``written`` and ``left`` (when the rank left the group;
 seconds since 1970), ``dropped`` (how many operations are older than the record), ``groups`` (name → global ranks), and
 ``operations``, oldest first:
 
 =========  ============================================================================================
-group, seq whose it is, and its number there, the same on all ranks
+group, seq whose it is, and its number there, the same on all ranks; of a bare message among those to or from a rank
 op, said   what it is, and what all ranks must agree on, in words (``all_reduce of 3×4 float32, SUM``)
+peer       of a bare message (``send``, ``recv``) the other end, a global rank; null of a collective
 shape      of the tensor; null where ranks may differ on it. Also ``dtype``, ``bytes`` (of the whole buffer)
 algorithm  the schedule's name; empty until it is chosen
 state      ``queued`` → ``started`` → ``done`` or ``failed``; one of which nothing was sent is left out
@@ -27,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .sentence import Sentence
+from ..sentence import Sentence
 
 Number: TypeAlias = tuple[int, int]  # an operation's in its group; the second counts what was issued as one
 UNDER_WAY = ("queued", "started")
@@ -80,6 +81,11 @@ class Flown:
     def is_message(self) -> bool:
         return self.op in ("send", "recv")
 
+    @property
+    def at(self) -> str:
+        """`` at train.py:12``, a sentence, or nothing where that is unknown."""
+        return Sentence("flight.at", " at {where}", where=self.where) if self.where else ""
+
 
 @dataclass(slots=True)
 class Record:
@@ -123,8 +129,7 @@ class Flights:
 
     def called(self, operation: Flown) -> Sentence:
         """``all_reduce of 3×4 float32, SUM (number 5 of group 1)``; the group only where there are several."""
-        said, (seq, _) = operation.said, operation.number
-        at = Sentence("flight.at", " at {where}", where=operation.where) if operation.where else ""
+        said, (seq, _), at = operation.said, operation.number, operation.at
         if operation.is_message or len(self.groups) < 2:
             return Sentence("flight.operation", "{said} (number {seq}){at}", said=said, seq=seq, at=at)
         return Sentence(
@@ -185,6 +190,8 @@ def _record(said: dict[str, Any]) -> Record:
 
 
 def _flown(rank: int, said: dict[str, Any]) -> Flown:
+    peer = None if said["peer"] is None else int(said["peer"])
+    stands = [Stand(int(w["step"]) if peer is None else None, str(w["verb"]), int(w["peer"])) for w in said["waits"]]
     return Flown(
         rank=rank,
         group=str(said["group"]),
@@ -200,5 +207,6 @@ def _flown(rank: int, said: dict[str, Any]) -> Flown:
         ended=float(said["ended"]),
         error=str(said["error"]),
         cause=str(said["cause"]),
-        stands=tuple(Stand(int(w["step"]), str(w["verb"]), int(w["peer"])) for w in said["waits"]),
+        stands=tuple(stands),
+        peer=peer,
     )

@@ -6,15 +6,16 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import CollectiveError
-from .executor import Progress
+from ..errors import CollectiveError
+from ..executor import Progress
+from ..log import VERBS
 
 if TYPE_CHECKING:
-    from .call import Description
+    from ..call import Description
 
 
 class Entry:
-    """One operation of this rank, as it stands.
+    """One operation of this rank, as it stands. Of a bare message ``peer`` is the other end, a rank of the group.
 
     group, seq: whose it is, and its number there, the same on all ranks; None until it runs, for what a callback issues
     overtakes what is queued. said: what the ranks must agree on.
@@ -24,17 +25,24 @@ class Entry:
     """
 
     __slots__ = (
-        "algorithm", "bytes", "cause", "ended", "error", "group", "over", "queued", "said", "seq", "started", "state",
-        "teams",
+        "algorithm", "bytes", "cause", "ended", "error", "group", "over", "peer", "queued", "said", "seq", "started",
+        "state", "teams",
     )  # fmt: skip
 
-    def __init__(self, group: str, said: Description, nbytes: int) -> None:
-        self.group, self.said, self.bytes = group, said, nbytes
+    def __init__(self, group: str, said: Description, nbytes: int, peer: int | None = None) -> None:
+        self.group, self.said, self.bytes, self.peer = group, said, nbytes, peer
         self.seq: int | None = None
         self.state, self.algorithm, self.error, self.cause = "queued", "", "", ""
         self.queued, self.started, self.ended = time.time(), 0.0, 0.0
         self.teams: Sequence[Progress] = ()
         self.over: Callable[[], bool] | None = None
+        if peer is not None:  # a message is under way as soon as it is issued
+            self.state, self.started = "started", self.queued
+            self.teams = [Progress(0.0, 0, VERBS[said.collective], peer)]
+
+    def finish(self) -> None:
+        """It went well."""
+        self.state, self.ended = "done", time.time()
 
     def fail(self, error: BaseException, state: str = "failed") -> None:
         """It failed, or was ``refused`` before anything was sent."""
@@ -57,8 +65,9 @@ class Entry:
             "seq": seq,
             "op": self.said.collective,
             "said": self.said(),
-            "shape": self.said.shape,
+            "shape": None if self.said.shape is None else list(self.said.shape),
             "dtype": self.said.dtype_name,
+            "peer": None if self.peer is None else members[self.peer],
             "bytes": self.bytes,
             "algorithm": self.algorithm,
             "state": state,

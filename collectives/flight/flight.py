@@ -2,8 +2,8 @@
 
 ``record()`` begins it, or the environment variable COLLECTIVES_RECORD_DIR does, for a program that cannot be changed.
 Every rank writes ``rank0.json``, ``rank1.json``, … into that directory when an operation fails on it, when another rank
-has failed, when any of them gets SIGUSR1, and else when it leaves the group. ``flight_log.py`` reads the files,
-``flight_explanation.py`` says what they mean.
+has failed, when any of them gets SIGUSR1, and else when it leaves the group. ``records.py`` reads the files,
+``explanation.py`` says what they mean.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import _get_process_group_store
 
-from .atomic import write_text
-from .errors import CollectiveError, MismatchError
-from .flight_entry import Entry
-from .flight_log import UNDER_WAY
-from .flight_watcher import Watcher
+from ..atomic import write_text
+from ..errors import CollectiveError, MismatchError
+from .entry import Entry
+from .records import UNDER_WAY
+from .watcher import Watcher
 
 if TYPE_CHECKING:
-    from .call import Call
-    from .communicator import Communicator
+    from ..call import Description
+    from ..communicator import Communicator
 
 DIRECTORY = "COLLECTIVES_RECORD_DIR"  # of the environment
 LAST = 1000  # operations that are kept
@@ -49,22 +50,29 @@ class Flight:
         self._count, self._began, self._process = 0, time.time(), os.getpid()
         self._raised_before = getattr(sys, "last_value", None)
         self._groups: dict[str, list[int]] = {}
+        self._messages: dict[tuple[str, str, int], int] = {}  # how many, by group, ``send`` or ``recv``, and peer
         self._writing = threading.Lock()
         self._noted: dict[str, Any] | None = None
         self._watcher: Watcher | None = None
         if directory is not None:
             self.path(directory).unlink(missing_ok=True)  # of an earlier run
             self._watcher = Watcher(self._note, _get_process_group_store(group))
-        self._end = weakref.finalize(group, self._leave)
+        # its group's end, or that of the process; atexit would not see that of a process of multiprocessing
+        self._ends = weakref.finalize(group, self._leave), Finalize(None, self._leave, exitpriority=0)
+        self._ends[0].atexit = False
 
     # What the communicators tell it.
 
-    def enter(self, communicator: Communicator, call: Call) -> Entry:
-        """An operation that is about to be issued."""
+    def enter(self, communicator: Communicator, said: Description, nbytes: int, peer: int | None = None) -> Entry:
+        """A collective that is about to be issued, or a bare message to or from ``peer`` (a rank of the group)."""
         label = communicator.label
         if label not in self._groups:
             self._groups[label] = dist.get_process_group_ranks(communicator.group)
-        entry = Entry(label, call.describe, call.nbytes)
+        entry = Entry(label, said, nbytes, peer)
+        if peer is not None:
+            end = label, said.collective, peer
+            entry.seq = self._messages.get(end, 0)
+            self._messages[end] = entry.seq + 1
         self._entries.append(entry)
         self._count += 1
         return entry
@@ -77,7 +85,7 @@ class Flight:
         except BaseException as error:
             self.fail(entry.group, error, entry)
             raise
-        entry.state, entry.ended, entry.teams = "done", time.time(), ()
+        entry.finish()
 
     def fail(self, label: str, error: BaseException, entry: Entry | None = None) -> None:
         """A group failed, or one ``entry`` of it; what breaks the group ends all that it has under way.
@@ -93,14 +101,14 @@ class Flight:
         if entry is not None and not breaks:
             entry.fail(error)
         if isinstance(error, CollectiveError):
-            self._note("failure")
+            self._note("failure", str(error))
             if self._watcher is not None:
                 self._watcher.ask()
 
     # What comes of it.
 
-    def as_json(self, why: str = "asked for", error: str = "") -> dict[str, Any]:
-        """The record as it is written; why: ``failure``, ``signal``, ``asked`` (by another rank), ``left``, …"""
+    def as_json(self, why: str = "call", error: str = "") -> dict[str, Any]:
+        """The record as it is written; why, and all else, as ``records.py`` has it."""
         entries, count = list(self._entries), self._count
         return {
             "flight": 1,
@@ -136,7 +144,8 @@ class Flight:
 
     def stop(self) -> None:
         """Write no more by itself."""
-        self._end.detach()
+        self._ends[0].detach()
+        self._ends[1].cancel()
         if self._watcher is not None:
             self._watcher.stop()
 
@@ -147,9 +156,9 @@ class Flight:
             write_text(path, json.dumps(record) + "\n")
         return path
 
-    def _note(self, why: str) -> None:
+    def _note(self, why: str, error: str = "") -> None:
         """Write because of something that happened."""
-        self._keep(self.as_json(why))
+        self._keep(self.as_json(why, error))
 
     def _keep(self, record: dict[str, Any]) -> None:
         """Write if there is a place; a failure must be told even when it cannot be written down."""
@@ -163,18 +172,23 @@ class Flight:
     def _leave(self) -> None:
         """The group is gone, or the process ends: whose record does not say so was killed.
 
-        What was written when something happened stays, for it tells more.
+        What was written when something happened stays, for it tells more than that all has come to an end.
         """
         if os.getpid() != self._process:  # a fork of this rank is not this rank
             return
-        if self._watcher is not None:
-            self._watcher.stop()  # first: what another rank has just asked for must not come after the last word
-        raised = getattr(sys, "last_value", None)  # what the interpreter ends with
-        if raised is None or raised is self._raised_before:
-            last = self.as_json("left")
-        else:
+        self.stop()  # first: what another rank has just asked for must not come after the last word
+        last = self._noted or self.as_json("left")
+        raised = self._raised()
+        if raised is not None and last["why"] != "failure":
             last = self.as_json("raised", f"{type(raised).__name__}: {raised}"[:2000])
-        self._keep({**(self._noted or last), "left": time.time()})
+        self._keep({**last, "left": time.time()})
+
+    def _raised(self) -> Exception | None:
+        """What the group is destroyed in the ``finally`` of, or the process ends with. (A Ctrl-C tells nothing.)"""
+        for error in (sys.exc_info()[1], getattr(sys, "last_value", None)):
+            if isinstance(error, Exception) and error is not self._raised_before:
+                return error
+        return None
 
 
 # by default group: a process has one record, which ends with that group
@@ -184,7 +198,7 @@ _flights: weakref.WeakKeyDictionary[dist.ProcessGroup, Flight | None] = weakref.
 def record(directory: str | os.PathLike[str] | None = None, last: int = LAST) -> Flight:
     """Keep the last operations of this rank, of every group; a second call begins anew.
 
-    Costs a few microseconds an operation. Call it on every rank, after ``init_process_group``, in the main thread:
+    Costs one or two microseconds an operation. Call it on every rank, after ``init_process_group``, in the main thread:
     elsewhere SIGUSR1 cannot be caught. A handler of your own for SIGUSR1 stays; the record is written all the same.
 
     Args:
@@ -236,10 +250,10 @@ def _place(directory: str | os.PathLike[str] | None) -> Path | None:
 
 
 def _numbered(entries: list[Entry]) -> Iterator[tuple[Entry, int]]:
-    """What was issued, with its number; what has none yet comes after the rest of its group."""
+    """What was issued, with its number; a collective that has none yet comes after the rest of its group."""
     following: dict[str, int] = {}
     for entry in entries:
-        if entry.seq is not None:
+        if entry.seq is not None and entry.peer is None:
             following[entry.group] = max(following.get(entry.group, 0), entry.seq + 1)
     for entry in entries:
         if entry.state == "refused":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -17,9 +18,9 @@ import torch.distributed as dist
 
 from collectives import launch
 from collectives.__main__ import DOOR
-from collectives.flight_dump import dumps_in, read_dumps
-from collectives.flight_explanation import explain
-from collectives.flight_finding import Finding
+from collectives.flight.explanation import explain
+from collectives.flight.pytorch import dumps_in, read_dumps
+from collectives.flight.words import Finding
 
 FLOAT = ["Float"]
 
@@ -30,7 +31,7 @@ def entry(name, seq, state="completed", given=((4,),), taken=None, dtype="Float"
     created = 1_700_000_000_000_000_000 + seq * 1_000_000_000
     taken = given if taken is None else taken
     return {
-        "record_id": seq,
+        "record_id": seq - 1,
         "pg_id": int(group[0]),
         "process_group": group,
         "collective_seq_id": 0 if message else seq,
@@ -300,12 +301,88 @@ def test_what_has_been_forgotten_blames_nobody(tmp_path):
         assert (found.kind, found.ranks) == ("failed", (0,))
 
 
+def test_records_of_messages_are_not_of_one_moment(tmp_path):
+    """Rank 0's was written while its second send was under way; rank 1 has received it since."""
+    sends = [entry("send 0->1", 1), entry("send 0->1", 2, "started")]
+    receives = [entry("recv 1<-0", 1), entry("recv 1<-0", 2)]
+    assert findings(dump(tmp_path, [sends, receives])) == []
+    found = only(dump(tmp_path, [sends, receives[:1]]))
+    assert (found.kind, found.ranks, found.sentence.id) == ("missing", (1,), "flight.lonely")
+    assert "(number 2)" in found.sentence
+    sends[0]["record_id"] = receives[0]["record_id"] = 7  # of a buffer that has gone round nobody knows which is which
+    assert only(dump(tmp_path, [sends, receives])).sentence.id == "flight.lonely"
+
+
+def test_a_receive_from_anybody_blames_nobody(tmp_path):
+    waits = entry("recvAnySource", 1, "started", message=True)
+    assert findings(dump(tmp_path, [[waits], []])) == []
+
+
+def test_a_rank_that_has_called_nothing(tmp_path):
+    """PyTorch leaves an empty list of entries out of its JSON."""
+    dump(tmp_path, [[entry("all_reduce", 1, "started")], []], "json")
+    said = json.loads((tmp_path / "nccl_trace_rank_1").read_text())
+    assert said.pop("entries") == []
+    (tmp_path / "nccl_trace_rank_1").write_text(json.dumps(said))
+    found = only(tmp_path)
+    assert (found.kind, found.ranks) == ("missing", (1,))
+    assert "it has called nothing" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("what", "judgement"),
+    [
+        (entry("all_reduce", 2), None),
+        (None, "missing"),
+        (entry("all_reduce", 2, given=((5,),)), "SIZE_OR_SYNTAX_MISMATCH"),
+        (entry("all_reduce", 2, dtype="Long"), "COLLECTIVE_DTYPE_MISMATCH"),
+        (entry("broadcast", 2), "COLLECTIVE_TYPE_MISMATCH"),
+        (entry("all_reduce", 2, "started"), "COLLECTIVE_STATE_MISMATCH"),
+    ],
+)
+def test_pytorchs_own_reader_judges_alike(tmp_path, what, judgement):
+    """Of three ranks the middle one calls something else, or nothing."""
+    state = "started" if what is None else "completed"
+    others = [entry("all_reduce", 1), entry("all_reduce", 2, state)]
+    dump(tmp_path, [others, others[:1] + ([] if what is None else [what]), others])
+    assert pytorchs_judgement(tmp_path) == judgement
+    kinds = {
+        "missing": ["missing"],
+        "SIZE_OR_SYNTAX_MISMATCH": ["shape"],
+        "COLLECTIVE_DTYPE_MISMATCH": ["dtype"],
+        "COLLECTIVE_TYPE_MISMATCH": ["operation"],
+    }  # and what one rank has got through after all have come, the others are getting through as well
+    found = findings(tmp_path)
+    assert [finding.kind for finding in found] == kinds.get(judgement, [])
+    assert all(finding.ranks == (1,) for finding in found)
+
+
+def pytorchs_judgement(folder):
+    """What is wrong with operation 2 of group 0, as ``torch.distributed.flight_recorder`` has it."""
+    components = "torch.distributed.flight_recorder.components"
+    builder = pytest.importorskip(f"{components}.builder", reason="an older torch")
+    loader, manager = (importlib.import_module(f"{components}.{name}") for name in ("loader", "config_manager"))
+    args = manager.JobConfig().parse_args([str(folder), "--prefix", "nccl_trace_rank_"])
+    details, version = loader.read_dir(args)
+    (second,) = (one for one in builder.build_db(details, args, version).collectives if one.collective_seq_id == 2)
+    if second.missing_ranks:
+        assert second.missing_ranks == {1}
+        return "missing"
+    if second.pass_check:
+        return None
+    assert second.mismatch_collectives.keys() == {1}
+    return second.mismatch_collectives[1].type_of_mismatch.state.name
+
+
 # Not to be trusted.
 
 
 class Evil:
+    def __init__(self, path):
+        self.path = path
+
     def __reduce__(self):
-        return os.system, ("touch /tmp/ringlab-evil",)
+        return os.mkdir, (str(self.path),)
 
 
 class Persistent(pickle.Pickler):
@@ -314,9 +391,9 @@ class Persistent(pickle.Pickler):
 
 
 def test_a_pickle_cannot_run_anything(tmp_path):
-    Path("/tmp/ringlab-evil").unlink(missing_ok=True)
+    ran = tmp_path / "ran"
     dump(tmp_path, [[entry("all_reduce", 1)]] * 2)
-    for evil in (Evil(), {"version": "2.10", "pg_config": {}, "entries": [Evil()]}, {"x": int}, {1: os.getcwd}):
+    for evil in (Evil(ran), {"version": "2.10", "pg_config": {}, "entries": [Evil(ran)]}, {"x": int}, {1: os.getcwd}):
         (tmp_path / "nccl_trace_rank_1").write_bytes(pickle.dumps(evil, protocol=2))
         found = findings(tmp_path)
         assert [finding.kind for finding in found] == ["unknown", "unreadable"]
@@ -324,7 +401,7 @@ def test_a_pickle_cannot_run_anything(tmp_path):
     with (tmp_path / "nccl_trace_rank_1").open("wb") as file:
         Persistent(file, protocol=2).dump({"version": "2.10", "entries": []})
     assert "it refers to something outside" in findings(tmp_path)[1].sentence
-    assert not Path("/tmp/ringlab-evil").exists()
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize("form", ["pickle", "json"])
@@ -334,7 +411,8 @@ def test_damaged_dumps(tmp_path, form, capsys):
     whole = path.read_bytes()
     for cut in range(1, len(whole), 7):
         path.write_bytes(whole[:cut])
-        assert "unreadable" in {finding.kind for finding in findings(tmp_path)}, cut
+        known = form == "pickle" or b'"pg_config"' in whole[:cut]  # else it may be any JSON, and is none of ours
+        assert {finding.kind for finding in findings(tmp_path)} == {"unknown", *["unreadable"] * known}, cut
     for field in ("version", "entries", "pg_config"):
         said = pickle.loads(whole) if form == "pickle" else json.loads(whole)
         for value in (None, 7, "x", [7], {"x": 7}):
@@ -372,11 +450,12 @@ def test_two_runs_in_one_folder(tmp_path, capsys):
 @pytest.mark.skipif(sys.platform != "linux", reason="local functions need fork")
 @pytest.mark.skipif(not hasattr(torch._C._distributed_c10d, "_dump_fr_trace_json"), reason="an older torch")
 @pytest.mark.parametrize("form", ["pickle", "json"])
-@pytest.mark.parametrize("what", ["well", "waits", "broken"])
+@pytest.mark.parametrize("what", ["well", "waits", "broken", "first"])
 def test_real_dumps_of_gloo(tmp_path, form, what):
-    """Rank 1 skips a call: the others dump while they wait for it, or when it has gone and gloo has given up."""
+    """Rank 1 skips a call, the third or the first of all: the others dump while they wait for it, or when it has gone
+    and gloo has given up."""
     with contextlib.suppress(launch.RankFailed):
-        launch.run(dumps, 3, str(tmp_path), form, what, grace=5.0)
+        launch.run(dumps, 3, str(tmp_path), form, what, grace=30.0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["trace_0", "trace_1", "trace_2"]
     found = findings(tmp_path)
     if what == "well":
@@ -384,10 +463,11 @@ def test_real_dumps_of_gloo(tmp_path, form, what):
         return
     (finding,) = found
     assert (finding.kind, finding.ranks) == ("missing", (1,))
-    assert "all_reduce of 4×5 float32 (number 3)" in finding.sentence
+    assert f"all_reduce of 4×5 float32 (number {1 if what == 'first' else 3})" in finding.sentence
+    assert ("it has called nothing" in finding.sentence) == (what == "first")
     assert "ranks 0, 2 waited" in finding.sentence
     if form == "pickle":  # JSON has no frames
-        assert "at test_flight_dump.py:" in finding.sentence
+        assert "at test_flight_pytorch.py:" in finding.sentence
 
 
 def dumps(folder, form, what):
@@ -395,8 +475,9 @@ def dumps(folder, form, what):
 
     rank = dist.get_rank()
     x = torch.ones(4)
-    dist.all_reduce(x)
-    dist.all_gather([torch.empty(4) for _ in range(3)], x)
+    if what != "first":
+        dist.all_reduce(x)
+        dist.all_gather([torch.empty(4) for _ in range(3)], x)
     skips = rank == 1 and what != "well"
     if not skips:
         work = dist.all_reduce(torch.ones(4, 5), async_op=True)
@@ -405,7 +486,9 @@ def dumps(folder, form, what):
         time.sleep(0.5)
     said = _dump_fr_trace() if form == "pickle" else _dump_fr_trace_json()
     (Path(folder) / f"trace_{rank}").write_bytes(said)
-    if skips and what == "waits":
-        time.sleep(2)
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"dumped/{rank}", "")
+    if skips and what in ("waits", "first"):
+        store.wait(["dumped/0", "dumped/2"])
     if what != "well":
         os._exit(0)  # what is under way will never be over

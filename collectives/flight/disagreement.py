@@ -1,19 +1,14 @@
-"""Flight records of ranks that do not call the same: what they call, in what that differs, and how to mend it.
-
-Needs no torch.
-"""
+"""Flight records of ranks that do not call the same: what they call, in what that differs, and how to mend it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 
-from .flight_finding import Finding
-from .flight_log import Flights
-from .flight_meeting import Meeting
-from .flight_messages import Messages
-from .flight_words import at, ranks_in_words
-from .sentence import Sentence
+from ..sentence import Sentence
+from .meeting import Meeting, Messages
+from .records import Flights
+from .words import Finding, ranks_in_words
 
 _SAME_SIZE = ("all_reduce", "broadcast", "reduce")  # every rank's tensor has as many elements
 
@@ -105,7 +100,7 @@ def _callers(meeting: Meeting) -> Sentence:
             ranks=ranks_in_words(ranks),
             said=said,
             using=using,
-            at=at(meeting.entries[ranks[0]]),
+            at=meeting.entries[ranks[0]].at,
         )
         shown = caller if shown is None else Sentence("flight.callers", "{first}; {rest}", first=caller, rest=shown)
     assert shown is not None

@@ -1,11 +1,27 @@
-"""How flight records are put into words: ranks, operations, where each rank stands. Needs no torch."""
+"""How flight records are put into words: what was found, ranks, operations, where each rank stands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from .flight_log import Flights, Flown, Record, Stand
-from .sentence import Sentence
+from ..sentence import Sentence
+from .records import Flights, Flown, Record, Stand
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found, and whom it is about.
+
+    kind: ``died``, ``raised``, ``order``, ``operation``, ``dtype``, ``shape``, ``algorithm``, ``arguments``, ``cycle``,
+    ``missing``, ``absent`` (missing without a record), ``late``, ``failed``; ``messages``, ``buffered`` (of bare sends
+    and receives); and what is nothing ``wrong``: ``slow``, ``unknown``, ``unreadable``.
+    """
+
+    kind: str
+    sentence: Sentence
+    ranks: tuple[int, ...] = ()
+    wrong: bool = True
 
 
 def ranks_in_words(ranks: Iterable[int]) -> Sentence:
@@ -45,11 +61,6 @@ def last_of(flights: Flights, record: Record) -> Sentence:
     return Sentence("flight.did_last", "its last operation was {operation}", operation=called)
 
 
-def at(operation: Flown) -> str:
-    """`` at train.py:12``, a sentence, or nothing where that is unknown."""
-    return Sentence("flight.at", " at {where}", where=operation.where) if operation.where else ""
-
-
 def standing(flights: Flights) -> list[Sentence]:
     """Where every rank stands, a line each."""
     return [_standing(flights, rank) for rank in range(flights.size)]
@@ -75,12 +86,8 @@ def chain(flights: Flights) -> Sentence | None:
         return None
     first, second, *rest = longest
     links = [Sentence("flight.which_waits", "which waits for rank {peer}", peer=peer) for peer in rest]
-    return Sentence(
-        "flight.chain",
-        "rank {rank} waits for {chain}",
-        rank=first,
-        chain=(Sentence("flight.rank", "rank {ranks}", ranks=second), *links),
-    )
+    chain = (ranks_in_words([second]), *links)
+    return Sentence("flight.chain", "rank {rank} waits for {chain}", rank=first, chain=chain)
 
 
 def _standing(flights: Flights, rank: int) -> Sentence:

@@ -1,21 +1,15 @@
-"""What the flight records of all ranks say together: who is missing, who waits for whom, what disagrees.
-
-Needs no torch.
-"""
+"""What the flight records of all ranks say together: who is missing, who waits for whom, what disagrees."""
 
 from __future__ import annotations
 
-from .flight_absence import inside, lonely, missing
-from .flight_disagreement import disagreements, sizes
-from .flight_finding import Finding
-from .flight_log import Flights, Flown, Record
-from .flight_meeting import Meeting, first_open, meetings
-from .flight_messages import Messages, match
-from .flight_slowness import slow
-from .flight_words import last_of, ranks_in_words, seconds
-from .log import VERBS
-from .sentence import Sentence
-from .waits import Wait, find_cycle, in_words
+from ..log import VERBS
+from ..sentence import Sentence
+from ..waits import Wait, find_cycle, in_words
+from .disagreement import disagreements, sizes
+from .lateness import inside, lonely, missing, slow
+from .meeting import Meeting, Messages, first_open, match, meetings
+from .records import Flights, Flown, Record
+from .words import Finding, last_of, ranks_in_words, seconds
 
 
 def explain(flights: Flights) -> list[Finding]:
@@ -27,7 +21,8 @@ def explain(flights: Flights) -> list[Finding]:
     if not gone:  # else whoever is not there had no time to come
         held = {entry.rank for meeting in opened for entry in meeting.waiting} | messages.stuck.keys()
         found += missing(flights, opened, held) + lonely(flights, messages, held)
-    found = (found or inside(flights, opened) or disagreements(flights, met)) + slow(flights, met)
+    found = found or inside(flights, opened) or disagreements(flights, met) or _failed(flights)
+    found += slow(flights, met)
     silent = set(range(flights.size)) - flights.records.keys() - {rank for f in found for rank in f.ranks}
     if silent:
         said = Sentence(
@@ -53,6 +48,16 @@ def _raised(flights: Flights) -> list[Finding]:
     return found
 
 
+def _failed(flights: Flights) -> list[Finding]:
+    """The first failure, where no operation shows it."""
+    failed = [record for record in flights.records.values() if record.why == "failure"]
+    if not failed:
+        return []
+    first = min(failed, key=lambda record: record.written)
+    said = Sentence("flight.failed_first", "rank {rank} failed first: {error}", rank=first.rank, error=first.error)
+    return [Finding("failed", said, (first.rank,))]
+
+
 def _died(flights: Flights) -> list[Finding]:
     """Ranks that closed a connection without a word, in the order in which others noticed."""
     witnesses: dict[int, list[Flown]] = {}
@@ -65,24 +70,24 @@ def _died(flights: Flights) -> list[Finding]:
     begun = 0.0
     for rank, entries in sorted(witnesses.items(), key=lambda item: min(entry.ended for entry in item[1])):
         first = min(entries, key=lambda entry: entry.ended)
-        words = {
-            "rank": rank,
-            "operation": flights.called(first),
-            "witnesses": ranks_in_words({entry.rank for entry in entries}),
-        }
+        operation, others = flights.called(first), ranks_in_words({entry.rank for entry in entries})
         if not found:
             begun = first.ended
             said = Sentence(
                 "flight.died",
                 "rank {rank} died first: in {operation} its connection to {witnesses} closed without a word",
-                **words,
+                rank=rank,
+                operation=operation,
+                witnesses=others,
             )
         else:
             said = Sentence(
                 "flight.died_later",
                 "rank {rank} died, too, {seconds} s later: in {operation} its connection to {witnesses} closed",
+                rank=rank,
                 seconds=seconds(first.ended - begun),
-                **words,
+                operation=operation,
+                witnesses=others,
             )
         found.append(Finding("died", said, (rank,)))
     return found

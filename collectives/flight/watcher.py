@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-_KEY = "collectives/flight"  # in the store: how often ranks have asked for all records
+_KEY = "collectives/flight"  # in the store, with a number: a rank has asked for all records once more
 _LOOK = 0.5  # seconds between two looks at it
 _STOP, _ASK = 0, 255  # bytes for the thread, beside the numbers of signals
 _SIGNAL: int | None = getattr(signal, "SIGUSR1", None)  # Windows has none
@@ -42,15 +42,18 @@ class Watcher:
         self._tell(_ASK)
 
     def stop(self) -> None:
-        """End the thread when it has done what it was told."""
+        """End the thread when it has done what it was told, and give the wakeup descriptor back."""
         self._tell(_STOP)
         if threading.current_thread() is not self._thread:
             self._thread.join(1.0)
-        if self._former is None or not _is_main():  # a signal may still write into our end: it stays open
+        if self._former is None:
             return
-        if signal.set_wakeup_fd(self._former) != self._outbox.fileno():
-            return  # somebody else has taken it meanwhile
-        self._outbox.close()
+        ours = self._outbox.fileno()
+        if _is_main() and (taken := _wake(self._former)) != ours:
+            _wake(taken)  # somebody else's by now
+        elif _is_main():
+            return
+        self._outbox.detach()  # whoever has the number may still write to it: it stays open
 
     def _tell(self, byte: int) -> None:
         with contextlib.suppress(OSError):  # full: it has enough to do
@@ -59,17 +62,17 @@ class Watcher:
     def _watch(self) -> None:
         with contextlib.suppress(AttributeError, RuntimeError):
             self._store = self._store.clone()  # a connection of our own: the other one may be held by a long wait
+        self._asked()  # of an earlier record
         while True:
             said = self._hear()
             signalled = _SIGNAL is not None and _SIGNAL in said
             if signalled:
                 self._write("signal")
-            with contextlib.suppress(RuntimeError):  # the store has gone with its host: signals are still heard
-                if signalled or _ASK in said:
-                    self._seen = self._store.add(_KEY, 1)
-                elif (asked := self._store.add(_KEY, 0)) > self._seen:
-                    self._seen = asked
-                    self._write("asked")
+            asked = self._asked()
+            if signalled or _ASK in said:
+                self._ask_others()
+            elif asked:
+                self._write("asked")
             if _STOP in said:
                 return
 
@@ -84,6 +87,22 @@ class Watcher:
                 os.write(self._former, signals)
         return said
 
+    def _asked(self) -> bool:
+        """Whether another rank has asked since the last look."""
+        before = self._seen
+        try:
+            while self._store is not None and self._store.check([f"{_KEY}/{self._seen}"]):
+                self._seen += 1
+        except RuntimeError:  # the store has gone with its host: signals are still heard
+            self._store = None
+        return self._seen > before
+
+    def _ask_others(self) -> None:
+        if self._store is not None:
+            with contextlib.suppress(RuntimeError):
+                self._store.set(f"{_KEY}/{self._seen}", "")
+                self._seen += 1
+
 
 def _is_main() -> bool:
     return threading.current_thread() is threading.main_thread()
@@ -96,4 +115,12 @@ def _catch(end: socket.socket) -> int | None:
     if signal.getsignal(_SIGNAL) is signal.SIG_DFL:  # it stays: a signal that comes late must not end the process
         signal.signal(_SIGNAL, lambda *_: None)
         signal.siginterrupt(_SIGNAL, False)  # what waits in the system goes on waiting
-    return signal.set_wakeup_fd(end.fileno(), warn_on_full_buffer=False)
+    return _wake(end.fileno())
+
+
+def _wake(descriptor: int) -> int:
+    """Have signals reported there, or nowhere if it has been closed; where they were before."""
+    try:
+        return signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
+    except (ValueError, OSError):
+        return signal.set_wakeup_fd(-1)
