@@ -78,7 +78,7 @@ def test_list_names_algorithm_collective_and_cost(tmp_path):
 
 def test_show_draws_the_ring():
     printed = command("show", "ring", "--ranks", "4").splitlines()
-    assert printed[0].startswith("ring all_reduce on 4 ranks: 4 chunks, steps: 6, messages: 24")
+    assert printed[0].startswith("ring all_reduce (ranks: 4), chunks: 4, steps: 6, messages: 24")
     step_0 = printed[printed.index(next(line for line in printed if line.startswith("step 0"))) + 1 :]
     assert step_0[0].split() == ["rank", "0", "0", "0", "+03", "0", "←", "2", "from", "rank", "3"]
     assert printed[-3].split() == ["rank", "3", "=0123", "0123", "0123", "0123", "←", "0", "from", "rank", "2"]
