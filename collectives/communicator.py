@@ -15,26 +15,25 @@ from functools import cached_property, partial
 import torch
 import torch.distributed as dist
 
-from . import agreement, failure, flight
+from . import agreement, flight
 from .auto import Picker
 from .call import Call, Prepared, Running, Seconds, in_seconds
 from .errors import CollectiveError
 from .executor import Progress, StepFailure, Team, Tracer, finish, run_streaming
 from .grouped import Grouped
-from .guard import Guard
 from .link import Link, link_of
 from .reduction import Combine
 from .shelf import Shelf
+from .supervision import Supervision
 from .work import Outcome, StreamWork, Work, Worker, perform
 
 # gloo never ends the wait for a message that was half on its way when its peer died. One up to this size fits into the
 # socket's buffer, so that is rare; an operation with a longer one runs on the worker, and the caller watches.
 INLINE_BYTES = 1 << 16
-TICK = 0.25  # seconds between two looks at the peers while an operation lasts
 PATIENCE = 1.0  # seconds that operations under way have at the interpreter's end
 
 
-class Communicator:
+class Communicator(Supervision):
     """Runs collectives on one process group.
 
     Args:
@@ -47,27 +46,24 @@ class Communicator:
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, link: Link | None = None) -> None:
+        super().__init__()
         if link is None or group is None:
             group = _member_of(group)
         self.number = _made[group] = _made.get(group, -1) + 1  # several on one group have tags of their own
         self._group = weakref.ref(group)  # weak: destroying the group must close its connections
         known: Communicator | None = _communicators.get(group)
-        self.link: Link = link or (known.link if known else link_of(group))
-        link = self.link
+        link = self.link = link or (known.link if known else link_of(group))
         self.rank, self.size, self.backend, self.timeout = link.rank, link.size, link.backend, link.timeout
         self.streaming = self.backend != "nccl"
         self.tracer: Tracer | None = None
-        self.broken: CollectiveError | None = None
         self.compared = 0
         self.picker = Picker(self)
         self.check = os.environ.get("COLLECTIVES_CHECK", "0") not in ("", "0")
-        self._lock, self._failing = threading.RLock(), threading.Lock()
+        self._lock = threading.RLock()
         self._executed = 0
-        self._running: Running | None = None
         self.shelf = Shelf(self.number, self.rank, self.size, self.streaming)
         self._worker: Worker | None = None
         self._teams: list[Worker] = []
-        self._guard = Guard(TICK)
         self._leave = partial(_leave, weakref.ref(self))
         self._grouped = Grouped()
 
@@ -165,6 +161,11 @@ class Communicator:
         """Whether an operation that has just ended calls: what it starts comes now, as it does on every other rank."""
         return self._worker is not None and self._worker.here
 
+    def watch(self, outcome: Outcome, seconds: float | None) -> None:
+        if self._worker is not None and self._worker.here:
+            self._worker.catch_up(outcome)
+        super().watch(outcome, seconds)
+
     def _background(self) -> Worker:
         """The thread of the operations that nobody runs at once."""
         if self._worker is None:
@@ -194,86 +195,6 @@ class Communicator:
             if call.entry is not None:
                 call.entry.fail(error, "refused")
             raise
-
-    def raise_if_broken(self, describe: Callable[[], str]) -> None:
-        """
-        Raises:
-            CollectiveError: an earlier operation failed, or the group is closed.
-        """
-        if self.broken is not None:
-            raise CollectiveError(f"{describe()}: the group is broken since an earlier failure ({self.broken})")
-
-    def watch(self, outcome: Outcome, seconds: float | None) -> None:
-        """Wait for an operation, and look after the peers meanwhile: a wait for a send to a dead one never ends.
-
-        Raises:
-            CollectiveError: what went wrong; TimeoutError: ``seconds`` have passed.
-        """
-        if self._worker is not None and self._worker.here:
-            self._worker.catch_up(outcome)
-        until = None if seconds is None else time.monotonic() + seconds
-        while not outcome.wait(TICK if until is None else min(TICK, max(0.0, until - time.monotonic()))):
-            if (broken := self._look()) is not None:
-                raise broken
-            if until is not None and time.monotonic() >= until:
-                raise TimeoutError
-
-    def follow(self, outcome: Outcome, callback: Callable[[], object]) -> None:
-        """Have ``callback`` called when an operation is over, at the latest soon after a peer has died."""
-        outcome.then(callback)
-        if not outcome.done:
-            self._guard.add(outcome, self._look)
-
-    def _look(self) -> CollectiveError | None:
-        """What is wrong with the group, after a look at the peers."""
-        if self.broken is None and self._running is not None:
-            self._look_after_peers(self._running)
-        return self.broken
-
-    def _look_after_peers(self, running: Running) -> None:
-        """Fail the operation under way if a connection has closed, naming what waits for it.
-
-        Around the deadline it ends by itself, and a timeout closes this rank's own connections: no sign of a dead peer.
-        """
-        if time.monotonic() > running.deadline - TICK / 2:
-            return
-        if self.destroyed:
-            self.broken = CollectiveError(f"{running.call.describe()}: the group was destroyed in the middle of it")
-            return
-        closed = failure.closed_peers(self)
-        waits = [(team, team.step, team.verb, team.peer) for team in running.teams if team.peer in closed]
-        if not waits:  # whoever has gone had done its part, unless it has left a word that it gave up
-            for culprit in failure.who_gave_up(self, closed)[:1]:
-                gone = RuntimeError("connection closed by peer")
-                self.fail(
-                    running.call.describe, running.algorithm, StepFailure(running.teams[0], gone, culprit=culprit)
-                )
-            return
-        time.sleep(0.02)
-        for team, *before in waits:
-            if [team.step, team.verb, team.peer] == before and self._running is running:
-                self.fail(
-                    running.call.describe,
-                    running.algorithm,
-                    StepFailure(team, RuntimeError("connection closed by peer")),
-                )
-
-    def fail(self, describe: Callable[[], str], algorithm: str, stop: StepFailure) -> CollectiveError:
-        """Break this communicator, once, and let the other ranks know at once."""
-        with self._failing:
-            if self.broken is None:
-                self.broken = failure.give_up(self, describe(), algorithm, stop)
-                if (record := flight.current()) is not None:
-                    record.fail(self.label, self.broken)
-            return self.broken
-
-    def break_off(self, error: CollectiveError) -> CollectiveError:
-        """Break this communicator without a word of who began it; every wait that is under way raises soon."""
-        with self._failing:
-            if self.broken is None:
-                self.broken = error
-                failure.close_connections(self)
-            return self.broken
 
     def _execute(self, call: Call, prepared: Prepared | None, timeout: float, check: bool) -> None:
         self.raise_if_broken(call.describe)

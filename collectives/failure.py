@@ -17,7 +17,7 @@ from .errors import CollectiveError
 from .executor import StepFailure
 
 if TYPE_CHECKING:
-    from .communicator import Communicator
+    from .supervision import Supervision
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ _CHECK = "check=True, or COLLECTIVES_CHECK=1, compares the calls"
 _SILENT = f"is stalled, or called something else ({_CHECK})"
 
 
-def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFailure) -> CollectiveError:
+def give_up(communicator: Supervision, call: str, algorithm: str, stop: StepFailure) -> CollectiveError:
     """End this rank's part in a failed operation, and return the error for the caller.
 
     The rank leaves a word in the group's store: for whom it waited. It closes its connections, so that who waits for it
@@ -61,7 +61,7 @@ def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFai
     )
 
 
-def closed_peers(communicator: Communicator) -> list[int]:
+def closed_peers(communicator: Supervision) -> list[int]:
     """Peers whose connection is closed: a receive from them cannot even be posted. (From others it can; nobody ever
     sends to it, and gloo forgets it with its handle.)"""
     if communicator.backend != "gloo" or communicator.destroyed:
@@ -76,12 +76,12 @@ def closed_peers(communicator: Communicator) -> list[int]:
     return closed
 
 
-def who_gave_up(communicator: Communicator, ranks: list[int]) -> list[int]:
+def who_gave_up(communicator: Supervision, ranks: list[int]) -> list[int]:
     """Those of the ranks that have left a word, and did not just leave when they had done their part."""
     return _patiently(lambda: [r for r in ranks if communicator.link.store.check([f"{_KEY}/{r}"])]) or []
 
 
-def close_connections(communicator: Communicator) -> None:
+def close_connections(communicator: Supervision) -> None:
     """gloo closes the connections of a group when one of its waits times out, and only then."""
     if communicator.backend != "gloo" or communicator.destroyed:
         return

@@ -14,10 +14,11 @@ from torch import Tensor
 from .. import failure, flight
 from ..arguments import check_tensor, describe
 from ..call import Description
-from ..communicator import INLINE_BYTES, TICK, Communicator
+from ..communicator import INLINE_BYTES, Communicator
 from ..errors import CollectiveError
 from ..executor import OURS, SPREAD, Progress, StepFailure
 from ..flight.entry import Entry
+from ..supervision import TICK
 from ..work import Outcome, perform
 from .eager import eager
 from .works import Kept
