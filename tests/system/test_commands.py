@@ -93,7 +93,7 @@ def test_show_draws_everything(name):
 def test_show_and_prove_a_users_file(tmp_path):
     (tmp_path / "mine.py").write_text(RING.format(off=""))
     (tmp_path / "wrong.py").write_text(RING.format(off=" - 1"))
-    assert command("show", "mine.py:all_reduce", cwd=tmp_path).startswith("all_reduce all_reduce on 4 ranks")
+    assert command("show", "mine.py:all_reduce", cwd=tmp_path).startswith("all_reduce all_reduce (ranks: 4)")
     assert "proofs: 9, all right" in command("prove", "--algorithm", "mine.py:all_reduce", cwd=tmp_path)
     few = command("prove", "--algorithm", "mine:all_reduce", "--ranks", "2,4-5", cwd=tmp_path)
     assert "proofs: 3, all right" in few
