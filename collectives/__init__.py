@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .communicator import Communicator
     from .cost import Machine
     from .errors import CollectiveError, MismatchError, ScheduleError
+    from .flight import Flight, record
     from .moving import (
         all_gather,
         all_gather_into_tensor,
@@ -37,6 +38,7 @@ _HOME = {
     "communicator": ("Communicator",),
     "cost": ("Machine",),
     "errors": ("CollectiveError", "MismatchError", "ScheduleError"),
+    "flight": ("Flight", "record"),
     "moving": (
         "all_gather",
         "all_gather_into_tensor",
@@ -58,6 +60,7 @@ __all__ = [
     "Buffer",
     "CollectiveError",
     "Communicator",
+    "Flight",
     "Machine",
     "MismatchError",
     "Proof",
@@ -80,6 +83,7 @@ __all__ = [
     "gather",
     "place",
     "prove",
+    "record",
     "reduce",
     "reduce_scatter",
     "reduce_scatter_tensor",

@@ -14,6 +14,7 @@ DOOR = Door(
         "list": "collectives.commands.listing",
         "show": "collectives.commands.showing",
         "prove": "collectives.commands.proving",
+        "explain": "collectives.commands.explaining",
         "doctor": "collectives.commands.doctor",
     },
     """examples:

@@ -65,15 +65,15 @@ def _exchange(communicator: Communicator, call: str, mine: torch.Tensor, deadlin
     """Every rank's ``mine`` (of one size), by rank."""
     if not communicator.streaming:
         return _exchange_by_store(communicator, mine, deadline)
-    group, rank, size = communicator.group, communicator.rank, communicator.size
+    wire, rank, size = communicator.link.wire, communicator.rank, communicator.size
     tag = _TAG + communicator.number
     everyone = [mine if r == rank else torch.empty_like(mine) for r in range(size)]
     others = [(rank + i) % size for i in range(1, size)]
     progress = Progress(time.monotonic(), 0, "hear from", rank)
     works: list[object] = []
     try:
-        received = [(peer, group.recv([everyone[peer]], peer, tag)) for peer in others]
-        sent = [(peer, group.send([mine], peer, tag)) for peer in others]
+        received = [(peer, wire.recv([everyone[peer]], peer, tag)) for peer in others]
+        sent = [(peer, wire.send([mine], peer, tag)) for peer in others]
         works = [received, sent]
         for progress.peer, work in received + sent:
             work.wait(timedelta(seconds=max(0.001, deadline - time.monotonic())))
@@ -86,7 +86,7 @@ def _exchange(communicator: Communicator, call: str, mine: torch.Tensor, deadlin
 
 def _exchange_by_store(communicator: Communicator, mine: torch.Tensor, deadline: float) -> list[torch.Tensor]:
     """NCCL moves no CPU tensors, and a comparison need not be fast."""
-    store, turn = failure.store_of(communicator), communicator.compared
+    store, turn = communicator.link.store, communicator.compared
     communicator.compared += 1
     keys = [f"collectives/compare/{communicator.number}/{turn}/{r}" for r in range(communicator.size)]
     store.set(keys[communicator.rank], bytes(mine.tolist()))

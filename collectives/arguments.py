@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import torch
 import torch.distributed as dist
 
+from .call import Description
 from .communicator import Communicator
 
 
 def check_tensor(name: str, tensor: torch.Tensor, comm: Communicator) -> None:
     """A dense tensor on a device that the group's backend moves."""
     if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"{name} is a {type(tensor).__name__}: give a torch.Tensor")
+        raise ValueError(f"{name} is of type {type(tensor).__name__}: give a torch.Tensor")
     if tensor.layout != torch.strided:
         raise ValueError(f"{name} has layout {tensor.layout}: only dense tensors can be moved; use to_dense() first")
     wanted = "cuda" if comm.backend == "nccl" else "cpu"
@@ -47,7 +48,7 @@ def check_same(name: str, tensor: torch.Tensor, other_name: str, other: torch.Te
 def block_lengths(name: str, tensors: Sequence[torch.Tensor], comm: Communicator) -> tuple[int, ...]:
     """Elements of each tensor of a list of one a rank."""
     if not isinstance(tensors, (list, tuple)):
-        raise ValueError(f"{name} is a {type(tensors).__name__}: give a list of {comm.size} tensors, one a rank")
+        raise ValueError(f"{name} is of type {type(tensors).__name__}: give a list of {comm.size} tensors, one a rank")
     if len(tensors) != comm.size:
         raise ValueError(f"{name} has {len(tensors)} tensors, but the group {comm.size} ranks: give one a rank")
     for i, tensor in enumerate(tensors):
@@ -98,8 +99,7 @@ def splits_of(name: str, tensor: torch.Tensor, rows: Sequence[int] | None, comm:
 
 def describe(collective: str, tensor: torch.Tensor, *words: str, shape: bool = True) -> str:
     """A call in words, the same on every rank that makes the same call."""
-    size = f"{'×'.join(map(str, tensor.shape)) or 'a scalar'} " if shape else ""
-    return ", ".join([f"{collective} of {size}{str(tensor.dtype).removeprefix('torch.')}", *words])
+    return Description.of(collective, tensor, *words, shape=shape)()
 
 
 def in_dtype(accumulate: torch.dtype | None) -> list[str]:

@@ -90,7 +90,7 @@ class Picker:
             local = int(os.environ.get("LOCAL_WORLD_SIZE", communicator.size))
             self._machine = machine_here(communicator.backend, local, communicator.size)
             if communicator.size > 1:
-                failure.store_of(communicator).set(self._key, json.dumps(asdict(self._machine)))
+                communicator.link.store.set(self._key, json.dumps(asdict(self._machine)))
 
     def machine(self, communicator: Communicator, timeout: float) -> Machine:
         """Rank 0's machine.
@@ -99,7 +99,7 @@ class Picker:
             StepFailure: rank 0 has not used the group within ``timeout`` seconds, or is gone.
         """
         if self._machine is None:
-            store, progress = failure.store_of(communicator), Progress(time.monotonic(), 0, "hear from", 0)
+            store, progress = communicator.link.store, Progress(time.monotonic(), 0, "hear from", 0)
             until, look = progress.began + timeout, progress.began + _TICK
             while not store.check([self._key]):
                 now = time.monotonic()

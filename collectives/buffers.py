@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from .call import Call, Seconds
+from .call import Call, Description, Seconds
 from .communicator import Communicator
 from .layout import Layout
 from .reduction import Combine
@@ -61,7 +61,7 @@ class Buffers:
         communicator: Communicator,
         collective: str,
         layout: Layout,
-        describe: Callable[[], str],
+        describe: Description,
         *,
         algorithm: str | Schedule,
         async_op: bool,

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import torch
 
 from .executor import Progress
+from .flight.entry import Entry
 from .layout import SCRATCH, Layout
 from .plan import Plan
 from .reduction import Combine
@@ -27,6 +28,34 @@ def in_seconds(timeout: Seconds) -> float:
 
 
 @dataclass(slots=True)
+class Description:
+    """What all ranks must agree on; called, it says so in words, the same on every rank that makes the same call.
+
+    shape, dtype: of the tensor, where there is one and ranks may not differ on it. It holds no tensor, so it may be
+    kept, and costs next to nothing until it is asked.
+    """
+
+    collective: str
+    shape: Sequence[int] | None = None
+    dtype: torch.dtype | None = None
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, collective: str, tensor: torch.Tensor, *words: str, shape: bool = True) -> Description:
+        return cls(collective, tensor.shape if shape else None, tensor.dtype, words)
+
+    @property
+    def dtype_name(self) -> str:
+        """``float32``, or nothing."""
+        return "" if self.dtype is None else str(self.dtype).removeprefix("torch.")
+
+    def __call__(self) -> str:
+        size = None if self.shape is None else "×".join(map(str, self.shape)) or "a scalar"
+        of = " ".join(filter(None, (size, self.dtype_name)))
+        return ", ".join([f"{self.collective} of {of}" if of else self.collective, *self.words])
+
+
+@dataclass(slots=True)
 class Call:
     """One call of a collective, checked and ready to run.
 
@@ -34,6 +63,7 @@ class Call:
     describe: says in words what the ranks must agree on; nbytes: the whole buffer.
     splits: elements given to and taken from every rank, where they may differ.
     inference: some tensor was made in inference mode, and can be written in it alone.
+    entry: of the flight record, if one is kept.
     """
 
     collective: str
@@ -41,12 +71,13 @@ class Call:
     layout: Layout
     tensors: Sequence[torch.Tensor]
     nbytes: int
-    describe: Callable[[], str]
+    describe: Description
     root: int = 0
     combine: Combine | None = None
     after: Callable[[], None] | None = None
     splits: tuple[list[int], list[int]] | None = None
     inference: bool = False
+    entry: Entry | None = None
 
 
 @dataclass(slots=True)

@@ -168,7 +168,7 @@ def rings(orders: Sequence[Sequence[int]], collective: str = "all_reduce") -> Sc
                 raise ValueError(
                     Sentence(
                         "rings.other_size",
-                        "order {order} is for {length} ranks, but there are {size}",
+                        "order {order} is for another number of ranks ({length}) than there are ({size})",
                         order=str(list(order)),
                         length=len(order),
                         size=size,

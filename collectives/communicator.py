@@ -2,78 +2,85 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import threading
 import time
 import weakref
-import zlib
 from collections.abc import Callable
-from datetime import timedelta
-from functools import partial
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import cached_property, partial
 
 import torch
 import torch.distributed as dist
 
-from . import agreement, failure
+from . import agreement, flight
 from .auto import Picker
 from .call import Call, Prepared, Running, Seconds, in_seconds
-from .combinators import rooted
-from .compiler import compile_plan
 from .errors import CollectiveError
-from .executor import PointToPoint, Progress, StepFailure, Team, Tracer, finish, run_streaming
+from .executor import Progress, StepFailure, Team, Tracer, finish, run_streaming
 from .grouped import Grouped
-from .layout import Layout
-from .proof import PROVED_UP_TO, prove
+from .link import Link, link_of
 from .reduction import Combine
-from .registry import find
-from .schedule import Schedule
-from .work import Outcome, StreamWork, Work, Worker
+from .shelf import Shelf
+from .supervision import Supervision
+from .work import Outcome, StreamWork, Work, Worker, perform
 
 # gloo never ends the wait for a message that was half on its way when its peer died. One up to this size fits into the
 # socket's buffer, so that is rare; an operation with a longer one runs on the worker, and the caller watches.
 INLINE_BYTES = 1 << 16
-# A lone channel receives a step ahead chunks up to this size; the second buffer of larger ones costs more cache than
-# that is worth. Channels that take turns do so always.
-AHEAD_BYTES = 1 << 19
-TICK = 0.25  # seconds between two looks at the peers while an operation lasts
+PATIENCE = 1.0  # seconds that operations under way have at the interpreter's end
 
 
-class Communicator:
+class Communicator(Supervision):
     """Runs collectives on one process group.
 
     Args:
         group: a ``torch.distributed`` group that this process is a member of; None is the default group.
+        link: how to reach the others, where the group itself cannot tell (it is being made).
 
     Operations run in the order of their issue, on all ranks alike. Their messages have tags of their own, so they never
     mix with each other or with the user's own send and recv (whose tags stay below 2³⁰). After a failure the
     communicator is broken, as gloo's connections are: every later call raises at once.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
-        group = _member_of(group)
+    def __init__(self, group: dist.ProcessGroup | None = None, link: Link | None = None) -> None:
+        super().__init__()
+        if link is None or group is None:
+            group = _member_of(group)
         self.number = _made[group] = _made.get(group, -1) + 1  # several on one group have tags of their own
         self._group = weakref.ref(group)  # weak: destroying the group must close its connections
-        self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
-        self.backend = dist.get_backend(group)
-        self.timeout = _default_timeout(group)
+        known: Communicator | None = _communicators.get(group)
+        link = self.link = link or (known.link if known else link_of(group))
+        self.rank, self.size, self.backend, self.timeout = link.rank, link.size, link.backend, link.timeout
         self.streaming = self.backend != "nccl"
         self.tracer: Tracer | None = None
-        self._wire: PointToPoint = _backend_of(group) or weakref.proxy(group)
-        self.broken: CollectiveError | None = None
         self.compared = 0
         self.picker = Picker(self)
         self.check = os.environ.get("COLLECTIVES_CHECK", "0") not in ("", "0")
-        self._lock, self._failing = threading.RLock(), threading.Lock()
-        self._issued = 0
-        self._running: Running | None = None
-        self._scratch: dict[tuple[torch.device, torch.dtype], torch.Tensor] = {}
+        self._lock = threading.RLock()
+        self._executed = 0
+        self.shelf = Shelf(self.number, self.rank, self.size, self.streaming)
         self._worker: Worker | None = None
         self._teams: list[Worker] = []
+        self._leave = partial(_leave, weakref.ref(self))
         self._grouped = Grouped()
-        self._schedules: dict[Any, tuple[Schedule, bool]] = {}
-        self._prepared: dict[Any, Prepared] = {}
+
+    def close(self, patience: float = 0.0) -> None:
+        """End the threads. What is under way has ``patience`` seconds; then it is broken off, and its waits raise.
+
+        (A thread that waits for a message which was half on its way when its peer died ends at its timeout.)
+        """
+        atexit.unregister(self._leave)
+        worker, self._worker = self._worker, None
+        if worker is not None and not worker.stop(0.1 if self.broken else patience) and not self.broken:
+            self.break_off(CollectiveError("the group was closed in the middle of an operation"))
+            worker.join(1.0)
+        self.broken = self.broken or CollectiveError("the group is closed")
+        self._guard.give_up(self.broken)
+        self._teams.clear()
+        self.link = replace(self.link, wire=None, store=None)
 
     @property
     def group(self) -> dist.ProcessGroup:
@@ -83,38 +90,17 @@ class Communicator:
             raise ValueError("group: it has been destroyed; make a Communicator of a living one")
         return group
 
+    @cached_property
+    def label(self) -> str:
+        """How records call it: the group's name, which all ranks know it by."""
+        group = self._group()
+        name = "destroyed" if group is None else str(group.group_name)
+        return f"{name}/{self.number}" if self.number else name
+
     @property
     def destroyed(self) -> bool:
-        """Whether the process group is gone."""
-        return self._group() is None
-
-    # Choosing and compiling.
-
-    def _schedule(self, collective: str, algorithm: str | Schedule, root: int) -> tuple[Schedule, bool]:
-        """The schedule with that root, looked up and proved once, and whether it runs in lockstep."""
-        key = collective, algorithm, root
-        found = self._schedules.get(key)
-        if found is None:
-            schedule = find(collective, algorithm)
-            lockstep = self.size <= PROVED_UP_TO and prove(schedule, self.size).lockstep
-            found = _remember(self._schedules, key, (rooted(schedule, root, self.size), lockstep))
-        return found
-
-    def _prepare(
-        self, collective: str, algorithm: str | Schedule, root: int, layout: Layout, dtype: torch.dtype
-    ) -> Prepared:
-        """The plan of this rank for such a call, compiled once."""
-        key = collective, algorithm, root, layout, dtype
-        prepared = self._prepared.get(key)
-        if prepared is None:
-            schedule, lockstep = self._schedule(collective, algorithm, root)
-            chunk = sum(layout.lengths) * dtype.itemsize / schedule.channels / schedule.chunk_count(self.size)
-            ahead = 1 if self.streaming and (schedule.channels > 1 or chunk <= AHEAD_BYTES) else 0
-            plan = compile_plan(schedule, self.rank, self.size, layout, ahead, self.streaming, lockstep)
-            kind = f"{self.number}|{collective}|{schedule}|{root}|{dtype}"
-            seeds = [zlib.crc32(f"{kind}|{i}".encode()) for i in range(schedule.channels)]
-            prepared = _remember(self._prepared, key, Prepared(str(schedule), plan, seeds))
-        return prepared
+        """Whether the process group is gone, or the communicator closed."""
+        return self._group() is None or self.link.wire is None
 
     # Running.
 
@@ -125,31 +111,67 @@ class Communicator:
             CollectiveError: it failed, or the group is broken.
             ValueError: the algorithm does not exist, is wrong, or does not fit; nothing was sent.
         """
-        self._raise_if_broken(call)
+        self.raise_if_broken(call.describe)
         seconds = self.timeout if timeout is None else in_seconds(timeout)
+        check = self.check if check is None else check
+        record = flight.current()
+        if record is not None:
+            call.entry = record.enter(self, call.describe, call.nbytes)
         with self._lock:
             # An asynchronous "auto" is picked on the worker: hearing of rank 0's machine may take until rank 0 comes.
             prepared = None if async_op and call.algorithm == "auto" else self._choose(call, seconds)
-            number, self._issued = self._issued, self._issued + 1
-            job = partial(self._execute, call, prepared, number, seconds, self.check if check is None else check)
+            job = partial(self._execute, call, prepared, seconds, check)
+            if record is not None and call.entry is not None:
+                job = partial(record.follow, call.entry, job)
             if not self.streaming:
-                return self._grouped.issue(job, call.tensors, async_op)
-            short = prepared is not None and prepared.plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
-            if not async_op and short and (self._worker is None or self._worker.idle):
-                job()
-                return None
-            if self._worker is None:
-                self._worker = Worker(f"collectives-{self.rank}")
-            outcome = self._worker.submit(job)
+                issued = self._grouped.issue(job, call.tensors, async_op)
+                if call.entry is not None:
+                    call.entry.over = self._grouped.over()
+                return issued
+            if not self._called_back:
+                short = prepared is not None and prepared.plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
+                if not async_op and short and (self._worker is None or self._worker.idle):
+                    job()
+                    return None
+                outcome = self._background().submit(job)
+        if self._called_back:
+            outcome = _performed(job)
         if async_op:
-            return Work(outcome, self.watch)
+            return Work(outcome, self)
         try:
             self.watch(outcome, None)
         except KeyboardInterrupt as error:  # nobody will ask for this operation again: the others must not wait for it
             if not outcome.done and self._running is not None:
-                self._fail(call.describe, self._running.algorithm, StepFailure(self._running.teams[0], error))
+                self.fail(call.describe, self._running.algorithm, StepFailure(self._running.teams[0], error))
             raise
         return None
+
+    def in_turn(self, job: Callable[[], object]) -> Work:
+        """Run ``job`` in the background after the operations issued before; those that it runs in turn come next.
+
+        With NCCL it runs at once: operations are ordered by their stream.
+        """
+        if not self.streaming or self._called_back:
+            return Work(_performed(job), self)
+        with self._lock:
+            return Work(self._background().submit(job), self)
+
+    @property
+    def _called_back(self) -> bool:
+        """Whether an operation that has just ended calls: what it starts comes now, as it does on every other rank."""
+        return self._worker is not None and self._worker.here
+
+    def watch(self, outcome: Outcome, seconds: float | None) -> None:
+        if self._worker is not None and self._worker.here:
+            self._worker.catch_up(outcome)
+        super().watch(outcome, seconds)
+
+    def _background(self) -> Worker:
+        """The thread of the operations that nobody runs at once."""
+        if self._worker is None:
+            self._worker = Worker(f"collectives-{self.rank}")
+            atexit.register(self._leave)
+        return self._worker
 
     def pick(self, collective: str, nbytes: int, timeout: float, describe: Callable[[], str]) -> str:
         """The algorithm that ``auto`` means; a failure to hear of rank 0's machine is one like any other.
@@ -160,110 +182,81 @@ class Communicator:
         try:
             return self.picker.pick(self, collective, nbytes, timeout)
         except StepFailure as stop:
-            raise self._fail(describe, "auto", stop) from stop.cause
+            raise self.fail(describe, "auto", stop) from stop.cause
 
     def _choose(self, call: Call, timeout: float) -> Prepared:
         algorithm = call.algorithm
         if algorithm == "auto":
             algorithm = self.pick(call.collective, call.nbytes, timeout, call.describe)
-        with self._lock:
-            return self._prepare(call.collective, algorithm, call.root, call.layout, call.tensors[0].dtype)
+        try:
+            with self._lock:
+                return self.shelf.prepare(call.collective, algorithm, call.root, call.layout, call.tensors[0].dtype)
+        except ValueError as error:
+            if call.entry is not None:
+                call.entry.fail(error, "refused")
+            raise
 
-    def _raise_if_broken(self, call: Call) -> None:
-        if self.broken is not None:
-            raise CollectiveError(f"{call.describe()}: the group is broken since an earlier failure ({self.broken})")
-
-    def watch(self, outcome: Outcome, seconds: float | None) -> None:
-        """Wait for an operation, and look after the peers meanwhile: a wait for a send to a dead one never ends.
-
-        Raises:
-            CollectiveError: what went wrong; TimeoutError: ``seconds`` have passed.
-        """
-        until = None if seconds is None else time.monotonic() + seconds
-        while not outcome.wait(TICK if until is None else min(TICK, max(0.0, until - time.monotonic()))):
-            if self.broken is None and self._running is not None:
-                self._look_after_peers(self._running)
-            if self.broken is not None:
-                raise self.broken
-            if until is not None and time.monotonic() >= until:
-                raise TimeoutError
-
-    def _look_after_peers(self, running: Running) -> None:
-        """Fail the operation under way if a connection has closed, naming what waits for it.
-
-        Around the deadline it ends by itself, and a timeout closes this rank's own connections: no sign of a dead peer.
-        """
-        if time.monotonic() > running.deadline - TICK / 2:
-            return
-        if self.destroyed:
-            self.broken = CollectiveError(f"{running.call.describe()}: the group was destroyed in the middle of it")
-            return
-        closed = failure.closed_peers(self)
-        waits = [(team, team.step, team.verb, team.peer) for team in running.teams if team.peer in closed]
-        if not waits:  # whoever has gone had done its part, unless it has left a word that it gave up
-            for culprit in failure.who_gave_up(self, closed)[:1]:
-                gone = RuntimeError("connection closed by peer")
-                self._fail(
-                    running.call.describe, running.algorithm, StepFailure(running.teams[0], gone, culprit=culprit)
-                )
-            return
-        time.sleep(0.02)
-        for team, *before in waits:
-            if [team.step, team.verb, team.peer] == before and self._running is running:
-                self._fail(
-                    running.call.describe,
-                    running.algorithm,
-                    StepFailure(team, RuntimeError("connection closed by peer")),
-                )
-
-    def _fail(self, describe: Callable[[], str], algorithm: str, stop: StepFailure) -> CollectiveError:
-        """Break this communicator, once, and let the other ranks know at once."""
-        with self._failing:
-            if self.broken is None:
-                self.broken = failure.give_up(self, describe(), algorithm, stop)
-            return self.broken
-
-    def _execute(self, call: Call, prepared: Prepared | None, number: int, timeout: float, check: bool) -> None:
-        self._raise_if_broken(call)
+    def _execute(self, call: Call, prepared: Prepared | None, timeout: float, check: bool) -> None:
+        self.raise_if_broken(call.describe)
         deadline = time.monotonic() + timeout
+        # counted where operations run, not where they are issued: a callback's comes before those that wait in line
+        number, self._executed = self._executed, self._executed + 1
         prepared = prepared or self._choose(call, timeout)
+        if call.entry is not None:
+            call.entry.seq, call.entry.algorithm = number, prepared.algorithm
         if check:
             text = f"{call.describe()}, algorithm {prepared.algorithm}"
             agreement.compare(self, text, number, call.splits, deadline)
+        try:
+            with torch.inference_mode() if call.inference else contextlib.nullcontext():
+                self._move(call, prepared, number, deadline)
+        except CollectiveError:
+            raise
+        except Exception as error:  # no memory, say: the others must not wait for this rank
+            said = f"{type(error).__name__}: {error}".splitlines()[0]
+            failed = CollectiveError(f"{call.describe()} failed on rank {self.rank}: {said}", cause="error")
+            broken = self.break_off(failed)
+            if (record := flight.current()) is not None:
+                record.fail(self.label, broken)
+            raise broken from error
+
+    def _move(self, call: Call, prepared: Prepared, number: int, deadline: float) -> None:
+        """Bring the call's data to where they must be in the end."""
         first, channels = call.tensors[0], prepared.plan.channels
-        with torch.inference_mode() if call.inference else contextlib.nullcontext():
-            regions = prepared.regions(call.tensors, self.scratch(first, prepared.plan.scratch))
-            if self.streaming:
-                self._stream_channels(call, prepared, regions, number, deadline)
-            else:
-                try:
-                    self._grouped.run(self.group, prepared.plan, regions, self._traced([call.combine] * channels))
-                except StepFailure as stop:
-                    raise self._fail(call.describe, prepared.algorithm, stop) from stop.cause
-            finish(prepared.plan, regions, call.after)
+        regions = prepared.regions(call.tensors, self.shelf.scratch(first, prepared.plan.scratch))
+        if self.streaming:
+            self._stream_channels(call, prepared, regions, number, deadline)
+        else:
+            try:
+                self._grouped.run(self.group, prepared.plan, regions, self._traced([call.combine] * channels))
+            except StepFailure as stop:
+                raise self.fail(call.describe, prepared.algorithm, stop) from stop.cause
+        finish(prepared.plan, regions, call.after)
 
     def _stream_channels(
         self, call: Call, prepared: Prepared, regions: list[torch.Tensor], number: int, deadline: float
     ) -> None:
         """Channels with the same program take turns in one thread; the first such team runs in this one."""
         plan, now = prepared.plan, time.monotonic()
-        wires, combines = [self._wire] * plan.channels, [call.combine] * plan.channels
+        wires, combines = [self.link.wire] * plan.channels, [call.combine] * plan.channels
         if self.tracer is not None:
             wires = [self.tracer.wire(wire, i) for i, wire in enumerate(wires)]
             combines = self._traced(combines)
         tags = [seed + number for seed in prepared.seeds]
         teams = [Team(turns, wires, combines, tags, Progress(now)) for turns in plan.teams]
         running = self._running = Running(call, prepared.algorithm, deadline, [team.progress for team in teams])
+        if call.entry is not None:
+            call.entry.teams = running.teams
 
         def run(team: Team) -> None:
             try:
                 run_streaming(team, regions, deadline)
             except StepFailure as stop:
-                self._fail(
+                self.fail(
                     running.call.describe, running.algorithm, stop
                 )  # at once, so that the other teams and ranks end, too
             except BaseException as error:  # an interrupt, say: the others must not wait for this rank
-                self._fail(running.call.describe, running.algorithm, StepFailure(team.progress, error))
+                self.fail(running.call.describe, running.algorithm, StepFailure(team.progress, error))
                 raise
 
         others = []
@@ -283,72 +276,43 @@ class Communicator:
             return combines
         return [combine and self.tracer.combine(combine, i) for i, combine in enumerate(combines)]
 
-    def scratch(self, like: torch.Tensor, elements: int) -> torch.Tensor:
-        """This communicator's scratch memory for ``like``'s device and dtype; grown when needed, never shrunk."""
-        key = like.device, like.dtype
-        held = self._scratch.get(key)
-        if held is None or held.numel() < elements:
-            if held is not None and held.is_cuda:
-                torch.cuda.synchronize(held.device)  # an operation under way may still use it
-            with torch.inference_mode(False):  # it outlives the call, which may be inside
-                held = torch.empty(max(elements, 1024), dtype=like.dtype, device=like.device)
-            self._scratch[key] = held
-            for prepared in self._prepared.values():  # their views would keep the old one alive
-                prepared.scratch, prepared.views = None, []
-        return held
+
+def _performed(job: Callable[[], object]) -> Outcome:
+    outcome = Outcome()
+    perform(job, outcome)
+    return outcome
 
 
-T = TypeVar("T")
-
-
-def _remember(cache: dict[Any, T], key: Any, value: T) -> T:
-    """Put a value into a cache that holds a few hundred; the oldest goes.
-
-    (Not lru_cache: through a method it would keep the communicator, and so the group's connections, from being freed.)
-    """
-    if len(cache) >= 256:
-        del cache[next(iter(cache))]
-    cache[key] = value
-    return value
-
-
-def _backend_of(group: dist.ProcessGroup) -> Any:
-    """gloo's own object behind a group (a send through the group costs several microseconds more); else None."""
-    if dist.get_backend(group) != "gloo":
-        return None
-    try:
-        return group._get_backend(torch.device("cpu"))
-    except (AttributeError, RuntimeError):  # a torch that hides it, or a group of another make
-        return None
-
-
-def _default_timeout(group: dist.ProcessGroup) -> float:
-    """The group's own timeout, in seconds."""
-    try:
-        device = torch.device("cuda" if dist.get_backend(group) == "nccl" else "cpu")
-        timeout = group._get_backend(device).options._timeout
-    except (AttributeError, RuntimeError):  # a backend of another make: torch's default
-        timeout = dist.default_pg_timeout
-    assert isinstance(timeout, timedelta)
-    return timeout.total_seconds()
+def _leave(communicator: weakref.ref[Communicator]) -> None:
+    """At the interpreter's end: a thread that is inside gloo then would take the process down."""
+    still = communicator()
+    if still is not None:
+        still.close(PATIENCE)
 
 
 _made: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
 _communicators: weakref.WeakKeyDictionary[dist.ProcessGroup, Communicator] = weakref.WeakKeyDictionary()
 
 
-def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
-    """The communicator of a group, made at its first use.
+def communicator(group: dist.ProcessGroup | Communicator | None = None) -> Communicator:
+    """The communicator of a group, made at its first use; a communicator is its own.
 
     Raises:
         ValueError: no process group yet, or this process is not a member of it.
     """
+    if isinstance(group, Communicator):
+        return group
     group = dist.group.WORLD if group is None else group
     found = _communicators.get(group) if isinstance(group, dist.ProcessGroup) else None
     if found is None:
         group = _member_of(group)
         found = _communicators[group] = Communicator(group)
     return found
+
+
+def adopt(group: dist.ProcessGroup, communicator: Communicator) -> None:
+    """Have the group's collectives run by a communicator that was made for it."""
+    _communicators[group] = communicator
 
 
 def _member_of(group: dist.ProcessGroup | None) -> dist.ProcessGroup:

@@ -31,7 +31,8 @@ class Door:
     """What a package does from a command line; ``commands`` are modules by name.
 
     default: the command that runs if none is named; without one, the help is shown. options: adds what every command
-    takes, before or after its name. helps: what a command does, by name, in place of its module's ``HELP``.
+    takes, before or after its name. helps: what a command does, by name, in place of its module's ``HELP``. parser: of
+    the package and of each command.
     """
 
     package: str
@@ -41,10 +42,11 @@ class Door:
     default: str = ""
     options: Callable[[argparse.ArgumentParser], None] | None = None
     helps: Mapping[str, str] = field(default_factory=dict)
+    parser: type[Parser] = Parser
 
     def build(self, argv: Sequence[str]) -> Parser:
         """The parser that ``argv`` needs: with one command if it starts with one, else with all."""
-        parser = Parser(
+        parser = self.parser(
             prog=f"python -m {self.package}",
             description=self.description,
             epilog=self.examples,
@@ -55,7 +57,10 @@ class Door:
         if self.options:
             self.options(parser)
         commands = parser.add_subparsers(
-            title="commands", metavar="COMMAND", parser_class=Parser, description="COMMAND --help tells more of each"
+            title="commands",
+            metavar="COMMAND",
+            parser_class=self.parser,
+            description="COMMAND --help tells more of each",
         )
         chosen = argv[0] if argv and argv[0] in self.commands else None
         for name in [chosen] if chosen else self.commands:
@@ -82,7 +87,7 @@ class Door:
         """The options that every command takes, and the rest: the command and what it alone takes."""
         if self.options is None:
             return argparse.Namespace(), list(argv)
-        parser = Parser(prog=f"python -m {self.package}", add_help=False, allow_abbrev=False)
+        parser = self.parser(prog=f"python -m {self.package}", add_help=False, allow_abbrev=False)
         self.options(parser)
         return parser.parse_known_args(argv)
 

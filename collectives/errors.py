@@ -38,7 +38,8 @@ class CollectiveError(RuntimeError):
     """A collective that failed on real ranks: a peer died, stalled or disagreed. The group is broken afterwards.
 
     operation, algorithm: what ran; step: its step; peer: the rank (of the group) that this one waited for;
-    waited: for how many seconds. None where it does not apply.
+    waited: for how many seconds. None where it does not apply. cause: ``timeout``, ``closed`` (the connection to the
+    peer), ``others`` (some rank elsewhere gave up) or ``error``.
     """
 
     def __init__(
@@ -50,8 +51,10 @@ class CollectiveError(RuntimeError):
         step: int | None = None,
         peer: int | None = None,
         waited: float | None = None,
+        cause: str = "",
     ) -> None:
         super().__init__(sentence)
+        self.cause = cause
         self.operation, self.algorithm, self.step, self.peer, self.waited = operation, algorithm, step, peer, waited
 
 

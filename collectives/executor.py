@@ -23,7 +23,7 @@ from .reduction import Combine
 # rest is a hash of the call and of the message's length, so that ranks which disagree never match: gloo ends the whole
 # process when a message is longer than its receive.
 OURS = 1 << 30
-_SPREAD = 0x9E3779B1
+SPREAD = 0x9E3779B1
 
 
 class Tracer(Protocol):
@@ -100,14 +100,14 @@ def run_streaming(team: Team, regions: Sequence[torch.Tensor], deadline: float) 
             progress.step, progress.verb = turn.index, "receive from"
             for slot, number, progress.peer, channel in turn.posts:
                 region = regions[number]
-                tag = OURS | (tags[channel] + region.numel()) * _SPREAD % OURS
+                tag = OURS | (tags[channel] + region.numel()) * SPREAD % OURS
                 under_way[slot] = wires[channel].recv([region], progress.peer, tag)
             for to, source in turn.copies:
                 regions[to].copy_(regions[source])
             progress.verb = "send to"
             for slot, number, progress.peer, channel in turn.sends:
                 region = regions[number]
-                tag = OURS | (tags[channel] + region.numel()) * _SPREAD % OURS
+                tag = OURS | (tags[channel] + region.numel()) * SPREAD % OURS
                 under_way[slot] = wires[channel].send([region], progress.peer, tag)
             combine: Any = team.combines[turn.channel]
             progress.verb = "receive from"

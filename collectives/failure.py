@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import _get_process_group_store
 
 from .errors import CollectiveError
 from .executor import StepFailure
 
 if TYPE_CHECKING:
-    from .communicator import Communicator
+    from .supervision import Supervision
 
 T = TypeVar("T")
 
@@ -28,10 +27,11 @@ _NOWHERE = torch.empty(1, dtype=torch.uint8)
 _COURTESY = 0.3  # seconds in which the next rank in the chain of waits may still say why it gave up
 _PATIENCE = 1.0  # seconds for the store, which may have died with its host
 _LONGEST_CHAIN = 64
-_SILENT = "is stalled, or called something else (check=True compares the calls)"
+_CHECK = "check=True, or COLLECTIVES_CHECK=1, compares the calls"
+_SILENT = f"is stalled, or called something else ({_CHECK})"
 
 
-def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFailure) -> CollectiveError:
+def give_up(communicator: Supervision, call: str, algorithm: str, stop: StepFailure) -> CollectiveError:
     """End this rank's part in a failed operation, and return the error for the caller.
 
     The rank leaves a word in the group's store: for whom it waited. It closes its connections, so that who waits for it
@@ -42,11 +42,12 @@ def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFai
     if _is_closed(stop) and first not in closed:
         closed.append(first)
     word = {"peer": stop.peer, "call": call, "closed": closed}
-    _patiently(lambda: store_of(communicator).set(f"{_KEY}/{communicator.rank}", json.dumps(word)))
-    _close_connections(communicator)
-    chain = _patiently(lambda: _follow(store_of(communicator), communicator.rank, first)) or []
+    _patiently(lambda: communicator.link.store.set(f"{_KEY}/{communicator.rank}", json.dumps(word)))
+    close_connections(communicator)
+    chain = _patiently(lambda: _follow(communicator.link.store, communicator.rank, first)) or []
+    where = f" at step {stop.step}" if algorithm else ""
     text = (
-        f"{call} (algorithm {algorithm}) failed on rank {communicator.rank} at step {stop.step}: it waited "
+        f"{call}{algorithm and f' (algorithm {algorithm})'} failed on rank {communicator.rank}{where}: it waited "
         f"{stop.waited:.2f} s to {stop.verb} rank {stop.peer}; {'' if stop.culprit is None else 'meanwhile '}"
     )
     return CollectiveError(
@@ -56,15 +57,11 @@ def give_up(communicator: Communicator, call: str, algorithm: str, stop: StepFai
         step=stop.step,
         peer=stop.peer if stop.culprit is None else (chain[-1][1]["peer"] if chain else stop.culprit),
         waited=stop.waited,
+        cause=_cause(stop),
     )
 
 
-def store_of(communicator: Communicator) -> Any:
-    """The store of the group, where the ranks can leave words for each other."""
-    return _get_process_group_store(communicator.group)
-
-
-def closed_peers(communicator: Communicator) -> list[int]:
+def closed_peers(communicator: Supervision) -> list[int]:
     """Peers whose connection is closed: a receive from them cannot even be posted. (From others it can; nobody ever
     sends to it, and gloo forgets it with its handle.)"""
     if communicator.backend != "gloo" or communicator.destroyed:
@@ -73,25 +70,25 @@ def closed_peers(communicator: Communicator) -> list[int]:
     for peer in range(communicator.size):
         if peer != communicator.rank:
             try:
-                communicator.group.recv([_NOWHERE], peer, _PROBE)
+                communicator.link.wire.recv([_NOWHERE], peer, _PROBE)
             except RuntimeError:
                 closed.append(peer)
     return closed
 
 
-def who_gave_up(communicator: Communicator, ranks: list[int]) -> list[int]:
+def who_gave_up(communicator: Supervision, ranks: list[int]) -> list[int]:
     """Those of the ranks that have left a word, and did not just leave when they had done their part."""
-    return _patiently(lambda: [r for r in ranks if store_of(communicator).check([f"{_KEY}/{r}"])]) or []
+    return _patiently(lambda: [r for r in ranks if communicator.link.store.check([f"{_KEY}/{r}"])]) or []
 
 
-def _close_connections(communicator: Communicator) -> None:
+def close_connections(communicator: Supervision) -> None:
     """gloo closes the connections of a group when one of its waits times out, and only then."""
     if communicator.backend != "gloo" or communicator.destroyed:
         return
     for peer in range(communicator.size):
         if peer != communicator.rank:
             with contextlib.suppress(RuntimeError):
-                communicator.group.recv([_NOWHERE], peer, _PROBE).wait(timedelta(milliseconds=1))
+                communicator.link.wire.recv([_NOWHERE], peer, _PROBE).wait(timedelta(milliseconds=1))
 
 
 def _follow(store: Any, rank: int, peer: int) -> list[tuple[int, dict[str, Any]]]:
@@ -120,19 +117,25 @@ def _in_words(rank: int, stop: StepFailure, closed: list[int], chain: list[tuple
         for i, (peer, _) in enumerate(chain)
     )
     if last == rank:
-        return f"{start}this one: it came too late, or the ranks do not make the same calls (check=True compares them)"
+        return f"{start}this one: it came too late, or the ranks do not make the same calls ({_CHECK})"
     if any(last == peer for peer, _ in chain):
-        return f"{start}rank {last}: the ranks do not make the same calls (check=True compares them)"
+        return f"{start}rank {last}: the ranks do not make the same calls ({_CHECK})"
     dead = last in closed or any(last in word["closed"] for _, word in chain)
     ending = "closed the connection without a word: it died or left the group" if dead else _SILENT
     if chain:
         return f"{start}rank {last}, which {ending}"
-    return f"rank {last} {ending}" if dead else f"nothing happened in that time: rank {last} {ending}"
+    return f"rank {last} {ending}" if dead else f"nothing happened before the timeout ended: rank {last} {ending}"
 
 
 def _disagreement(call: str, chain: list[tuple[int, dict[str, Any]]]) -> str:
     others = [f"rank {peer} was in {word['call']}" for peer, word in chain if word["call"] != call]
     return f". The ranks disagree: {'; '.join(others)}" if others else ""
+
+
+def _cause(stop: StepFailure) -> str:
+    if stop.culprit is not None:
+        return "others"
+    return "timeout" if _is_timeout(stop) else "closed" if _is_closed(stop) else "error"
 
 
 def _is_timeout(stop: StepFailure) -> bool:

@@ -40,6 +40,11 @@ class Grouped:
             self._streams.append(torch.cuda.Stream())
         run_grouped(self._groups[: plan.channels], plan, regions, combines, self._streams[: plan.channels])
 
+    def over(self) -> Callable[[], bool]:
+        """Asks the device whether the operation issued last is over."""
+        query: Callable[[], bool] = self._tail.query
+        return query
+
     def issue(self, job: Callable[[], None], tensors: Sequence[torch.Tensor], async_op: bool) -> StreamWork | None:
         """Enqueue an operation, an asynchronous one on a side stream.
 
@@ -58,4 +63,4 @@ class Grouped:
             return None
         for tensor in tensors:
             tensor.record_stream(stream)
-        return StreamWork(self._tail)
+        return StreamWork(self._tail, stream)

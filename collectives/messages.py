@@ -52,6 +52,19 @@ def pack(step: Step, index: int, rank: int, size: int, chunks: int, contract: Co
                     ),
                     "missing",
                 )
+            if isinstance(operation, type) and issubclass(operation, (Send, Recv, Reduce)):
+                raise ScheduleError(
+                    Sentence(
+                        "messages.bare_class",
+                        "rank {rank} yields {name} at step {step} without saying of which chunk, and with which rank: "
+                        "write {name}(chunk, {peer}=…)",
+                        rank=rank,
+                        step=index,
+                        name=operation.__name__,
+                        peer="to" if issubclass(operation, Send) else "source",
+                    ),
+                    "missing",
+                )
             raise ScheduleError(
                 Sentence(
                     "messages.no_operation",
@@ -126,7 +139,7 @@ def pack(step: Step, index: int, rank: int, size: int, chunks: int, contract: Co
         raise ScheduleError(
             Sentence(
                 "messages.half_a_copy",
-                "rank {rank} at step {step} sends itself {sent} chunks and receives {received}: "
+                "rank {rank} at step {step} does not send itself as many chunks ({sent}) as it receives ({received}): "
                 "a local copy has both ends in one step",
                 rank=rank,
                 step=index,
@@ -199,7 +212,8 @@ def unroll(schedule: Schedule, rank: int, size: int, channel: int = 0) -> list[P
         raise ValueError(
             Sentence(
                 "messages.program_raised",
-                "the program of {schedule} raised {type}: {message}, on rank {rank} of {size} after {steps} steps",
+                "the program of {schedule} raised {type}: {message}, on rank {rank} of {size} "
+                "(steps before that: {steps})",
                 schedule=str(schedule),
                 type=type(error).__name__,
                 message=str(error),

@@ -15,19 +15,18 @@ With ``async_op=True`` the operation runs in the background, and ``wait()`` of i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
 import torch.distributed as dist
 
-from .arguments import block_lengths, check_same, check_tensor, check_tensors, describe, root_rank, splits_of
+from .arguments import block_lengths, check_same, check_tensor, check_tensors, root_rank, splits_of
 from .buffers import Buffers, Handle
-from .call import Seconds
+from .call import Description, Seconds
 from .communicator import Communicator, communicator
 from .layout import Layout, Region, flat, in_place, only, separate
 from .schedule import Schedule
 
-Group = dist.ProcessGroup | None
+Group = dist.ProcessGroup | Communicator | None
 
 
 def broadcast(
@@ -52,7 +51,7 @@ def broadcast(
         comm,
         "broadcast",
         in_place(tensor.numel(), reads=mine),
-        partial(describe, "broadcast", tensor, f"from rank {root}"),
+        Description.of("broadcast", tensor, f"from rank {root}"),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -98,7 +97,7 @@ def all_gather_into_tensor(
         comm,
         "all_gather",
         Layout(lengths, inputs, outputs),
-        partial(describe, "all_gather", input_tensor),
+        Description.of("all_gather", input_tensor),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -134,7 +133,7 @@ def all_gather(
         comm,
         "all_gather",
         layout,
-        partial(describe, "all_gather", tensor, f"of {list(lengths)} elements", shape=False),
+        Description.of("all_gather", tensor, f"of {list(lengths)} elements", shape=False),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -169,7 +168,7 @@ def gather(
         comm,
         "gather",
         Layout(lengths, only(comm.rank, Region(number, 0, tensor.numel()), comm.size), homes),
-        partial(describe, "gather", tensor, f"to rank {root}"),
+        Description.of("gather", tensor, f"to rank {root}"),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -205,7 +204,7 @@ def scatter(
         comm,
         "scatter",
         Layout(lengths, starts, only(comm.rank, Region(number, 0, tensor.numel()), comm.size)),
-        partial(describe, "scatter", tensor, f"from rank {root}"),
+        Description.of("scatter", tensor, f"from rank {root}"),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -315,7 +314,7 @@ def _all_to_all(
         comm,
         "all_to_all",
         Layout(tuple(given), inputs, outputs),
-        partial(describe, "all_to_all", like, shape=False),
+        Description.of("all_to_all", like, shape=False),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,

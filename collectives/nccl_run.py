@@ -65,7 +65,7 @@ class Account:
             self.doubts.append(f"{sentence}; rows may be missing")
         wrong = sum(group.wrong or 0 for reading in self.readings for group in reading.groups)
         if wrong or self.wrong:
-            self.doubts.append(f"{max(wrong, self.wrong or 0)} elements of the results are wrong")
+            self.doubts.append(f"wrong elements in the results: {max(wrong, self.wrong or 0)}")
         gpus = dict.fromkeys(device.gpu for device in self.devices if device.gpu)
         return Run(
             collective=collective,
@@ -112,7 +112,7 @@ class Account:
         how = "size / count" if collective in CONTRACTS and CONTRACTS[collective].blocks else "busbw / algbw"
         if listed_ranks is None:
             if unique is not None:
-                self.notes.append(f"{unique} ranks, by {how} of the rows")
+                self.notes.append(f"ranks: {unique}, by {how} of the rows")
             elif fit:
                 self.notes.append(f"{fit[0]} to {fit[1]} ranks fit {how} of the rows")
             return unique
@@ -120,7 +120,9 @@ class Account:
         absent = [f"rank {rank}" for rank in range(min(max(named), 1 << 16)) if rank not in named]
         if fit and not fit[0] <= listed_ranks <= fit[1]:
             fitting = f"{unique}" if unique is not None else f"{fit[0]} to {fit[1]}"
-            self.doubts.append(f"the device lines name {listed_ranks} ranks, but {how} of the rows fits {fitting}")
+            self.doubts.append(
+                f"ranks that the device lines name: {listed_ranks}, but {how} of the rows fits {fitting}"
+            )
             return unique
         if absent:
             self.notes.append(

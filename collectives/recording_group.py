@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -22,6 +23,7 @@ else:
     from torch.distributed import Work
 
 BACKEND = "recording"
+_POLLED = 2.0  # seconds: who asks is_completed() for so long asks for ever
 _TORCH = os.path.dirname(os.path.dirname(dist.__file__)) + os.sep
 
 
@@ -29,8 +31,8 @@ class RecordingGroup(ProcessGroup):
     """A gloo group that logs every operation before it starts, when it is waited for, and when it is over.
 
     Unlike gloo it refuses, with a ValueError, ranks that do not exist (gloo would crash), and raises where a second
-    wait() would hang. It keeps tensors and works alive until they are waited for, so a dropped work is reported instead
-    of losing its message.
+    wait(), or is_completed() in a loop, would hang: only wait() completes a message of gloo. It keeps tensors and works
+    alive until they are waited for, so a dropped work is reported instead of losing its message.
     """
 
     def __init__(self, options: _DistributedBackendOptions, path: Path) -> None:
@@ -169,6 +171,8 @@ class _RecordedWork(Work):
         self._inner: Work | None = inner
         self._source = -1
         self._group = group
+        self._completed = False  # is_completed() has said so: it then counts as waited for
+        self._asked: float | None = None  # since when is_completed() has said no
 
     @property
     def inner(self) -> Work:
@@ -182,10 +186,27 @@ class _RecordedWork(Work):
         self._inner = None
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        return self._group._wait(self, timeout)
+        return self._completed or self._group._wait(self, timeout)
 
     def is_completed(self) -> bool:
-        return self._inner is None or self._inner.is_completed()
+        if self._inner is None:
+            return True
+        if self._inner.is_completed():
+            self._completed = self._group._wait(self, timedelta(0))
+            return True
+        now = time.monotonic()
+        self._asked = self._asked or now
+        if now - self._asked > _POLLED:
+            raise RuntimeError(
+                Sentence(
+                    "recorder.polled",
+                    "is_completed() is asked again and again of {operation}: with gloo it stays False until wait() has "
+                    "been called; call wait()",
+                    operation=self.entry.sentence,
+                    rank=self._group._me,
+                )
+            )
+        return False
 
     def _source_rank(self) -> int:
         return self._source if self._inner is None else self._inner._source_rank()

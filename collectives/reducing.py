@@ -15,7 +15,6 @@ With ``async_op=True`` the operation runs in the background, and ``wait()`` of i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -23,14 +22,14 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from . import reduction
-from .arguments import block_lengths, check_tensor, check_tensors, describe, in_dtype, root_rank
+from .arguments import block_lengths, check_tensor, check_tensors, in_dtype, root_rank
 from .buffers import Buffers, Handle
-from .call import Seconds
+from .call import Description, Seconds
 from .communicator import Communicator, communicator
 from .layout import Layout, Region, flat, in_place, only, separate
 from .schedule import Schedule
 
-Group = dist.ProcessGroup | None
+Group = dist.ProcessGroup | Communicator | None
 
 
 def all_reduce(
@@ -61,7 +60,7 @@ def all_reduce(
         comm,
         "all_reduce",
         in_place(tensor.numel()),
-        partial(describe, "all_reduce", tensor, name, *in_dtype(accumulate)),
+        Description.of("all_reduce", tensor, name, *in_dtype(accumulate)),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -97,7 +96,7 @@ def reduce(
         comm,
         "reduce",
         in_place(tensor.numel(), writes=mine),
-        partial(describe, "reduce", tensor, name, f"to rank {root}", *in_dtype(accumulate)),
+        Description.of("reduce", tensor, name, f"to rank {root}", *in_dtype(accumulate)),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -183,7 +182,7 @@ def _reduce_scatter(
         comm,
         "reduce_scatter",
         layout,
-        partial(describe, "reduce_scatter", output, name, size, *in_dtype(accumulate), shape=False),
+        Description.of("reduce_scatter", output, name, size, *in_dtype(accumulate), shape=False),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,
@@ -214,7 +213,7 @@ def barrier(
         comm,
         "barrier",
         in_place(1),
-        lambda: "barrier",
+        Description("barrier"),
         algorithm=algorithm,
         async_op=async_op,
         timeout=timeout,

@@ -195,7 +195,7 @@ def _as_schedule(collective: str, found: Any, name: str) -> Schedule:
         return found
     if callable(found):
         return Schedule(collective, found, name=name)
-    raise ValueError(f"{name!r} is a {type(found).__name__}: use a Schedule or a function program(rank, size)")
+    raise ValueError(f"{name!r} is of type {type(found).__name__}: use a Schedule or a function program(rank, size)")
 
 
 def _parse(options: str, text: object) -> dict[str, Any]:

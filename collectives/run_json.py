@@ -108,7 +108,7 @@ def _bench_run(key: tuple[Any, ...], rows: list[Row], environment: Mapping[str, 
         gpu=", ".join(map(str, devices)) or None if isinstance(devices, dict) else None,
         nccl_version=str(nccl) if nccl else None,
         notes=(f"the backend is {backend}",),
-        doubts=(f"{wrong} elements of the results are wrong",) if wrong else (),
+        doubts=(f"wrong elements in the results: {wrong}",) if wrong else (),
     )
 
 

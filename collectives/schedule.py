@@ -94,8 +94,8 @@ def _accepts(function: Callable[..., Any], option: str) -> bool:
 
 
 def _tuples(steps: Iterable[Step | Operation]) -> Iterator[Step]:
-    for step in steps:
-        yield (step,) if isinstance(step, (Send, Recv, Reduce)) else tuple(step)
+    for step in steps:  # what is neither operation nor tuple is told by whoever packs the step
+        yield tuple(step) if isinstance(step, Iterable) else (step,)
 
 
 def _check_chunks(chunks: ChunkCount) -> ChunkCount:
@@ -180,7 +180,7 @@ class Schedule:
             raise ValueError(
                 Sentence(
                     "schedule.no_chunks",
-                    "chunks={chunks} of {schedule} at {size} ranks: a buffer has at least 1 chunk",
+                    "chunks={chunks} of {schedule} (ranks: {size}): a buffer has at least 1 chunk",
                     chunks=count,
                     schedule=str(self),
                     size=size,

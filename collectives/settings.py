@@ -151,7 +151,9 @@ def settings_of(
     if ranks < 1:
         raise ValueError(f"--ranks {ranks}: start at least 1")
     if launched_ranks not in (None, ranks):
-        raise ValueError(f"--ranks {ranks}: but {launched_ranks} ranks have been launched; leave --ranks out")
+        raise ValueError(
+            f"--ranks {ranks}: but the number that has been launched is {launched_ranks}; leave --ranks out"
+        )
     minbytes, maxbytes = args.minbytes, args.maxbytes
     if minbytes > maxbytes:
         raise ValueError(f"-b/--minbytes {minbytes} is more than -e/--maxbytes {maxbytes}: exchange them, or raise -e")

@@ -36,7 +36,7 @@ def backend_for(wanted: str | None, local_ranks: int, place: Place | None) -> st
         return "nccl"
     if wanted == "nccl":
         raise ValueError(
-            f"--backend nccl: {local_ranks} ranks on this host need {local_ranks} GPUs, and this torch sees {gpus}; "
+            f"--backend nccl: each rank needs a GPU; ranks on this host: {local_ranks}, GPUs that torch sees: {gpus}; "
             "use --backend gloo, or fewer ranks"
         )
     return "gloo"

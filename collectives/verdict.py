@@ -19,8 +19,8 @@ def other_length(source: int, sent_at: int, sent: int, to: int, step: int, recei
     return ScheduleError(
         Sentence(
             "proof.other_length",
-            "the message from rank {source} (step {sent_at}) to rank {rank} (step {step}) is sent with {sent} chunks "
-            "and received with {received}: list the same chunks on both sides",
+            "the message from rank {source} (step {sent_at}) to rank {rank} (step {step}) does not have as many chunks "
+            "where it is sent ({sent}) as where it is received ({received}): list the same chunks on both sides",
             source=source,
             sent_at=sent_at,
             sent=sent,

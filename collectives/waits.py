@@ -54,8 +54,7 @@ def in_words(cycle: Sequence[Wait]) -> Sentence:
     ]
     return Sentence(
         "waits.cycle",
-        "rank {rank} waits for {chain}: {what} ({ends}); put the send and the receive into one step, "
-        "or let one rank do the opposite first{places}",
+        "rank {rank} waits for {chain}: {what} ({ends}); {cure}, or let one rank do the opposite first{places}",
         rank=first.rank,
         step=first.step,
         ranks=tuple(wait.rank for wait in cycle),
@@ -63,6 +62,7 @@ def in_words(cycle: Sequence[Wait]) -> Sentence:
         chain=tuple(chain),
         what=_what(cycle),
         ends=tuple(ends),
+        cure=_cure(cycle),
         places=Sentence("waits.places", " [{places}]", places=tuple(places)) if places else "",
     )
 
@@ -78,6 +78,13 @@ def _what(cycle: Sequence[Wait]) -> Sentence:
             return Sentence("waits.both_receive", "both receive first")
         return Sentence("waits.all_receive", "all {count} receive first", count=len(cycle))
     return Sentence("waits.crossed", "each end waits for an earlier one of the other")
+
+
+def _cure(cycle: Sequence[Wait]) -> Sentence:
+    """Bare calls have no steps."""
+    if cycle[0].step is None:
+        return Sentence("waits.begin", "begin the send and the receive together, with isend and irecv")
+    return Sentence("waits.together", "put the send and the receive into one step")
 
 
 def _end(wait: Wait) -> Sentence:

@@ -95,11 +95,22 @@ def live(
             line.poll(orders.grace)
             break
     if not done:
-        sys.exit(1)  # at once, so that our sockets close and the others notice
+        _leave(1)  # at once, so that our sockets close and the others notice
     import torch.distributed as dist
 
     if dist.is_initialized():
         dist.destroy_process_group()
+    _leave(0)
+
+
+def _leave(code: int) -> None:
+    """End; Python would wait for the threads that the function has left running, perhaps for ever."""
+    if all(thread.daemon or thread is threading.current_thread() for thread in threading.enumerate()):
+        sys.exit(code)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code)
 
 
 def start_group(backend: str, rank: int, ranks: int, local: int, timeout: float, store: Store | None) -> None:
@@ -157,6 +168,7 @@ def _report(line: Connection, action: Callable[..., Any], *args: Any) -> bool:
         line.send_bytes(dumps(Result(action(*args))))
     except BaseException as error:
         failure = Failure.of(error, time.monotonic())
+        sys.last_value = error  # as the interpreter would, for whoever asks at exit why it ends
         with contextlib.suppress(OSError):  # a parent that has gone needs no report
             line.send_bytes(dumps(failure))
         return False

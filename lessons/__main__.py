@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from collectives.door import Door
 
 from .catalogue import Catalogue, usual_language
+from .help import Parser
+from .lines import complain
 from .refusal import Refusal
 from .workspace import Workspace, add_options
 
@@ -42,13 +44,14 @@ def door(say: Catalogue) -> Door:
         default="resume",
         options=add_options,
         helps={name: say(f"runner.help.{name}") for name in COMMANDS},
+        parser=Parser,
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 if all is well, 1 if a check found something, 2 for what cannot be done."""
     _open_standard_streams()
-    for stream in (sys.stdout, sys.stderr):
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a terminal that lacks a character shows ? for it
             stream.reconfigure(errors="replace")
     say = Catalogue(usual_language())
@@ -58,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         workspace = Workspace.of(common)
         say = workspace.say
         for note in workspace.progress.notes:
-            print(say.say(note), file=sys.stderr)
+            complain(say.say(note))
         if words and not words[0].startswith("-") and words[0] not in COMMANDS:
             near = difflib.get_close_matches(words[0], COMMANDS, n=3) or list(COMMANDS)
             raise Refusal("runner.no_command", asked=words[0], commands=near)
@@ -66,12 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Refusal as refusal:
-        print(say("runner.refused", reason=refusal.said), file=sys.stderr)
+        complain(say("runner.refused", reason=refusal.said))
         return 2
     except OSError as error:  # a folder that may not be looked into, or that is gone
-        print(
-            say("runner.refused", reason=f"{error.filename or ''} {error.strerror or error}".strip()), file=sys.stderr
-        )
+        complain(say("runner.refused", reason=f"{error.filename or ''} {error.strerror or error}".strip()))
         return 2
 
 

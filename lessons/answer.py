@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import difflib
+import importlib.util
+import io
 import linecache
 import sys
+import tokenize
 import traceback
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -43,11 +47,44 @@ class Answer:
 
 
 def read_answer(path: Path) -> str | Finding:
-    """The text of the file at ``path``: read once, so that all of a check is about the same."""
+    """The text of the file at ``path``: read once, so that all of a check is about the same.
+
+    As Python reads it: in UTF-8, or in what a comment in its first two lines names (PEP 263).
+    """
     try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+        data = path.read_bytes()
+    except OSError as error:
         return Finding(Said("file.unreadable", {"file": path.name, "error": str(error)}))
+    try:
+        source = importlib.util.decode_source(data)
+    except (SyntaxError, UnicodeError, LookupError):
+        return Finding(_undecoded(path, data))
+    if "\0" in source:
+        return Finding(Said("file.null", {"file": path.name, "line": _line_of(data, data.find(b"\0"))}))
+    return source
+
+
+def _undecoded(path: Path, data: bytes) -> Said:
+    """Why these bytes are no text."""
+    fields: dict[str, object] = {"file": path.name}
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # those of UTF-32 begin so too
+        return Said("file.utf16", fields)
+    encoding, reason = "utf-8", ""
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:  # of the comment, or the first two lines are no UTF-8
+        reason = error.msg
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError as error:
+        return Said("file.encoding", {**fields, "encoding": encoding, "line": _line_of(data, error.start)})
+    except LookupError as error:
+        reason = str(error)
+    return Said("file.coding", {**fields, "error": reason})
+
+
+def _line_of(data: bytes, place: int) -> int:
+    return data.count(b"\n", 0, place) + 1
 
 
 def load_answer(path: Path, source: str) -> Answer | Finding:
@@ -124,5 +161,7 @@ def _is_nothing(node: ast.stmt) -> bool:
 def _syntax(path: Path, error: Exception) -> Said:
     if not isinstance(error, SyntaxError):
         return Said("file.unreadable", {"file": path.name, "error": describe(error)})
+    if not error.lineno:  # it is about the whole
+        return Said("file.unreadable", {"file": path.name, "error": error.msg})
     line = (error.text or "").strip()
-    return Said("file.syntax", {"file": path.name, "line": error.lineno or 0, "error": error.msg, "text": line[:120]})
+    return Said("file.syntax", {"file": path.name, "line": error.lineno, "error": error.msg, "text": line[:120]})

@@ -12,10 +12,12 @@ import multiprocessing
 import os
 import re
 import selectors
+import shutil
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
@@ -29,9 +31,10 @@ from .pipes import Events, Printed, pump
 from .refusal import Refusal
 from .said import Said
 
-_LOOK = 0.1  # seconds between two looks at memory and threads
+_LOOK = 0.1  # seconds between two looks at what it takes
+_ASKED = 4  # processes that are asked where they stand, at most
 
-How = Literal["finished", "time", "memory", "threads", "died", "silent", "failed"]
+How = Literal["finished", "time", "memory", "threads", "files", "prints", "died", "silent", "failed"]
 Place = tuple[str, int, str]  # file, line, function
 
 
@@ -39,10 +42,10 @@ Place = tuple[str, int, str]  # file, line, function
 class Ending:
     """How a child ended.
 
-    how: ``finished``; over a bound (``time``, ``memory``, ``threads``); ``died`` by a signal or an exit; ``silent``,
-    with neither a last word nor an error; ``failed`` in our own code. during: the last ``Said`` of its events. cause:
-    the signal, the exit code, or the traceback of ``failed``. where: the place in the learner's files at which it stood
-    when its time was up.
+    how: ``finished``; over a bound (``time``, ``memory``, ``threads``, ``files``, ``prints``); ``died`` by a signal or
+    an exit; ``silent``, with neither a last word nor an error; ``failed`` in our own code. during: the last ``Said`` of
+    its events. cause: the signal, the exit code, or the traceback of ``failed``. where: the place in the learner's
+    files at which it stood when it crashed, or was over a bound.
     """
 
     how: How
@@ -59,14 +62,17 @@ class Ending:
             return None
         fields: dict[str, object] = {"cause": self.cause, "seconds": round(self.seconds)}
         fields |= {"memory": f"{self.bounds.memory / (1 << 30):.3g} GiB", "threads": self.bounds.threads}
+        fields |= {name: f"{getattr(self.bounds, name) / (1 << 20):.3g} MiB" for name in ("scratch", "printed")}
         fields["during"] = Said("child.during", {"what": self.during}) if self.during else Said("child.at_once")
+        at = "top" if self.where and self.where[2] == "<module>" else "at"
+        place = dict(zip(("file", "line", "function"), self.where or (), strict=False))
         if self.how == "time" and self.where:
-            file, line, function = self.where
-            name = "time_top" if function == "<module>" else "time_at"
-            return Said(f"child.{name}", {**fields, "file": file, "line": line, "function": function})
+            return Said(f"child.time_{at}", {**fields, **place})
         if self.how == "died":
-            return Said(f"child.died_{'exit' if self.cause.isdecimal() else 'signal'}", fields)
-        return Said(f"child.{self.how}", fields)
+            what = Said(f"child.died_{'exit' if self.cause.isdecimal() else 'signal'}", fields)
+        else:
+            what = Said(f"child.{self.how}", fields)
+        return Said(f"child.stood_{at}", {"what": what, **place}) if self.where else what
 
 
 class Child:
@@ -91,13 +97,15 @@ class Child:
         self.ending: Ending | None = None
         self._printed = Printed(self.bounds)
         self._family = Family()
+        self._suspects: Sequence[int] = ()  # the processes that take most of what there is too much of
         adopt_orphans()  # for what the guard has, if somebody ends the guard
         # the fork context has the same methods
         context = cast(SpawnContext, multiprocessing.get_context("fork" if LINUX else "spawn"))
         pipes = [context.Pipe(duplex=False) for _ in range(4)]
         self._ends = [ours for ours, _ in pipes]
         lines = Lines(*(theirs for _, theirs in pipes))
-        orders = Orders(function, args, folder, self.bounds, os.getpid())
+        self._scratch = Path(tempfile.mkdtemp(prefix="lesson-"))
+        orders = Orders(function, args, folder, self._scratch, self.bounds, os.getpid())
         self._began = self._heard = time.monotonic()
         self._guard = context.Process(target=guard, args=(orders, lines, self._ends if LINUX else []))
         try:
@@ -142,8 +150,12 @@ class Child:
                         how = "silent"
                     elif how is None and (now := time.monotonic()) >= look:
                         look, how = now + _LOOK, self._exceeded(now)
-            if how == "time" and stream.pid:
-                where = _where(stream.pid, stack, self.folder)
+            if how == "died":
+                where = _place(_heard(stack), self.folder)
+            elif how not in ("finished", "silent", "failed") and stream.pid:
+                where = _where(
+                    self._suspects or [*dict.fromkeys((stream.pid, *self._family.members()))], stack, self.folder
+                )
             seconds = time.monotonic() - self._began
         finally:
             self.close()
@@ -151,7 +163,7 @@ class Child:
         self.ending = Ending(how, seconds, during, self._printed, self.bounds, cause, where)
 
     def close(self) -> None:
-        """No process is left afterwards. More than once is fine."""
+        """No process is left afterwards, and no temporary file. More than once is fine."""
         with _uninterrupted():
             self._family.end()
             if self._guard.pid is not None:
@@ -162,6 +174,7 @@ class Child:
             if not printed.closed:
                 os.set_blocking(printed.fileno(), False)
                 pump(printed, self._printed.add)
+            shutil.rmtree(self._scratch, ignore_errors=True)
             for end in self._ends:
                 end.close()
 
@@ -174,10 +187,18 @@ class Child:
     def _exceeded(self, now: float) -> How | None:
         if now - self._began > self.bounds.seconds or now - self._heard > self.bounds.quiet:
             return "time"
-        threads, memory = self._family.usage(self.bounds.memory)
-        if threads > self.bounds.threads:
+        if self._printed.count > self.bounds.printed:
+            return "prints"
+        if _bytes_in(self._scratch) > self.bounds.scratch:
+            return "files"
+        usage = self._family.usage(self.bounds.memory)
+        if sum(usage.threads.values()) > self.bounds.threads:
+            self._suspects = _greediest(usage.threads)
             return "threads"
-        return "memory" if memory > self.bounds.memory else None
+        if sum(usage.memory.values()) > self.bounds.memory:
+            self._suspects = _greediest(usage.memory)
+            return "memory"
+        return None
 
 
 def _code(status: Connection) -> int:
@@ -193,16 +214,44 @@ def _cause(code: int) -> str:
     return signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
 
 
-def _where(pid: int, stack: Connection, folder: Path) -> Place | None:
-    """Ask a child where it stands: the innermost line in a file of the learner's."""
+def _greediest(taken: Mapping[int, int]) -> list[int]:
+    return sorted(taken, key=lambda pid: -taken[pid])
+
+
+def _bytes_in(folder: Path) -> int:
+    """What the files in a folder take on the disk."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):  # it has gone meanwhile
+                total += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return total
+
+
+def _where(pids: Sequence[int], stack: Connection, folder: Path) -> Place | None:
+    """Ask one process after the other where it stands; the first place in a file of the learner's."""
+    for pid in pids[:_ASKED]:
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGUSR1)
+        place = _place(_heard(stack), folder)
+        if place is not None:
+            return place
+    return None
+
+
+def _heard(stack: Connection) -> str:
+    """What has been written there, and is about to be."""
     said = bytearray()
-    with contextlib.suppress(OSError):
-        os.kill(pid, signal.SIGUSR1)
     with selectors.DefaultSelector() as selector:
         selector.register(stack, selectors.EVENT_READ)
         while selector.select(0.2) and pump(stack, said.extend):
             pass
-    for file, line, function in re.findall(r'File "(.+?)", line (\d+) in (.+)', said.decode(errors="replace")):
+    return said.decode(errors="replace")
+
+
+def _place(stack: str, folder: Path) -> Place | None:
+    """The innermost line in a file of the learner's."""
+    for file, line, function in re.findall(r'File "(.+?)", line (\d+) in (.+)', stack):
         if Path(file).parent == folder:
             return Path(file).name, int(line), function
     return None

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,14 @@ class _Process:
     group: int
     threads: int
     dead: bool
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What each process of a family takes: threads, and bytes of memory."""
+
+    threads: Mapping[int, int]
+    memory: Mapping[int, int]
 
 
 class Family:
@@ -59,18 +68,18 @@ class Family:
             found |= {pid: process for pid, process in processes.items() if process.group in self._groups}
         return {pid: process for pid, process in found.items() if pid != self.head and not process.dead}
 
-    def usage(self, bound: int) -> tuple[int, int]:
-        """Threads, and bytes of memory, of all together; 0 where the system cannot tell.
+    def usage(self, bound: int) -> Usage:
+        """What each takes; nothing where the system cannot tell.
 
         Memory that forked processes share is counted once, but only if it matters: near ``bound``.
         """
         if not LINUX:
-            return 0, 0
+            return Usage({}, {})
         members = self.members()
-        memory = sum(_private(pid) for pid in members)
-        if memory > bound:
-            memory = sum(_proportional(pid) for pid in members)
-        return sum(process.threads for process in members.values()), memory
+        memory = {pid: _private(pid) for pid in members}
+        if sum(memory.values()) > bound:
+            memory = {pid: _proportional(pid) for pid in members}
+        return Usage({pid: process.threads for pid, process in members.items()}, memory)
 
     def end(self) -> None:
         """End all members: stop them first, so that none can start another while others are ended."""

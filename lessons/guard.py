@@ -8,8 +8,10 @@ import faulthandler
 import gc
 import os
 import pickle
+import shutil
 import signal
 import sys
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,11 +29,14 @@ _SUBREAPER, _DIE_WITH_PARENT = 36, 1  # of prctl
 
 @dataclass(frozen=True)
 class Orders:
-    """What a child is to do. folder: where it works. runner: the process not to outlive."""
+    """What a child is to do. folder: where it works; scratch: where its temporary files go. runner: the process not to
+    outlive.
+    """
 
     function: Callable[..., Iterator[object]]
     args: tuple[Any, ...]
     folder: Path
+    scratch: Path
     bounds: Bounds
     runner: int
 
@@ -59,7 +64,7 @@ def guard(orders: Orders, lines: Lines, inherited: Sequence[Connection]) -> None
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGUSR2, _end_all)
+    signal.signal(signal.SIGUSR2, lambda number, frame: _end_all(orders.scratch))
     _die_with(orders.runner, signal.SIGUSR2)
     adopt_orphans()
     here = os.getpid()
@@ -104,10 +109,11 @@ def _live(orders: Orders, lines: Lines, parent: int) -> None:
     os.setsid()
     _settle(parent)
     _redirect(lines.printed)
-    faulthandler.enable(2)  # a crash says where, in what was printed
+    faulthandler.enable(lines.stack.fileno(), all_threads=False)  # a crash says where
     faulthandler.register(signal.SIGUSR1, file=lines.stack.fileno(), all_threads=False)
     _limit(orders.bounds)
-    os.environ |= {"LESSONS_FOLDER": str(orders.folder), "OMP_NUM_THREADS": "1"}
+    tempfile.tempdir = str(orders.scratch)
+    os.environ |= {"LESSONS_FOLDER": str(orders.folder), "TMPDIR": str(orders.scratch), "OMP_NUM_THREADS": "1"}
     os.chdir(orders.folder)
     sys.dont_write_bytecode = True
     gc.freeze()
@@ -148,11 +154,12 @@ def _settle(parent: int) -> None:
     _die_with(parent)
 
 
-def _end_all(*_: object) -> None:
-    """The runner has gone: what the child has started, and who knows of nobody, ends with us."""
+def _end_all(scratch: Path) -> None:
+    """The runner has gone: what the child has started, and who knows of nobody, ends with us, and its files go."""
     family = Family()
     family.head = os.getpid()
     family.end()
+    shutil.rmtree(scratch, ignore_errors=True)
     os._exit(1)
 
 
@@ -160,7 +167,7 @@ def _die_with(parent: int, by: signal.Signals = signal.SIGKILL) -> None:
     if LINUX:
         ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, by, 0, 0, 0)
         if os.getppid() != parent:  # it ended before we had asked
-            os._exit(1)
+            os.kill(os.getpid(), by)
 
 
 def _redirect(printed: Connection) -> None:

@@ -23,6 +23,20 @@ def screen() -> int | None:
     return max(shutil.get_terminal_size().columns, NARROWEST) if sys.stdout.isatty() else None
 
 
+def complain(text: str) -> None:
+    """Print to stderr: in lines that fit a terminal, or in one line for a pipe."""
+    try:
+        width = max(os.get_terminal_size(sys.stderr.fileno()).columns, NARROWEST)
+    except (OSError, ValueError):
+        width = 1 << 16
+    print("\n".join(wrap(text, width)), file=sys.stderr)
+
+
+def unbroken(command: str) -> str:
+    """Something to type, as ``wrap`` keeps it together: a line may be too long, but what is copied is whole."""
+    return command.replace(" ", "\u00a0")
+
+
 def wrap(text: str, width: int, first: str = "", rest: str | None = None) -> list[str]:
     """``text`` in lines of at most ``width`` columns, ``first`` before the first one and ``rest`` before the others.
 

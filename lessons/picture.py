@@ -21,10 +21,12 @@ _MOST = 10  # operations of a rank, or pieces of its data
 
 
 def log_lines(log: Log, say: Catalogue) -> Iterator[str]:
-    """What every rank sent and received, in its order; a cross where it stood for ever."""
+    """What every rank sent and received, in its order; a cross where it stood for ever. Nothing if nobody did."""
     rows = {rank: [one for one in operations if one.is_message] for rank, operations in sorted(log.operations.items())}
     cells = {rank: [_did(one) for one in row[-_MOST:]] for rank, row in rows.items()}
-    wide = max((_width(cell) for row in cells.values() for cell in row), default=0)
+    if not any(cells.values()):
+        return
+    wide = max(_width(cell) for row in cells.values() for cell in row)
     for rank, row in cells.items():
         more = "… " if len(rows[rank]) > _MOST else ""
         stuck = next((one for one in rows[rank] if one.state in ("waiting", "failed") and one.where), None)
@@ -42,9 +44,11 @@ def _did(operation: Operation) -> str:
 
 
 def program_lines(schedule: Schedule, size: int, rank: int | None, step: int | None, say: Catalogue) -> Iterator[str]:
-    """The steps of every rank, as many as fit, with a cross where the prover stopped."""
+    """The steps of every rank, as many as fit, with a cross where the prover stopped. Nothing if there are none."""
     rows = [_steps(schedule, one, size) for one in range(size)]
     count = max(len(row) for row in rows)
+    if not count:
+        return
     table = [[_cell(row[i]) if i < len(row) else "" for i in range(count)] for row in rows]
     if rank is not None and step is not None and step < len(table[rank]):
         table[rank][step] = "✗ " + table[rank][step]
@@ -78,7 +82,7 @@ def _cell(step: Step) -> str:
 
 def _action(action: Action) -> str:
     if not isinstance(action, (Send, Recv, Reduce)):
-        return repr(action)[:12]
+        return (action.__name__ if isinstance(action, type) else repr(action))[:12]
     chunk = f"{action.chunk.buffer[:3]}{action.chunk.index}" if isinstance(action.chunk, Chunk) else str(action.chunk)
     if isinstance(action, Send):
         return f"{chunk}→{action.to}"
@@ -112,14 +116,17 @@ def _padded(text: str, width: int) -> str:
 
 
 def value_lines(evidence: Wrong) -> Iterator[str]:
-    """Whose contributions every rank holds, piece by piece; a cross where others belong."""
+    """Whose contributions every rank holds, piece by piece; a cross where others belong. Nothing if none holds any."""
     say, scale = evidence.say, evidence.size if evidence.case.mean else 1
     from .checks.marks import origin
 
-    for rank in range(evidence.size):
-        result, wanted = evidence.came[rank].result, evidence.expected(rank)
+    results = [came.result for came in evidence.came]
+    if all(result is None or not result.numel() for result in results):
+        return
+    for rank, result in enumerate(results):
         if result is None:
             continue
+        wanted = evidence.expected(rank)
         pieces = []
         values = list(zip(result.flatten().tolist(), wanted.flatten().tolist(), strict=True))
         looks = [(_content(origin(a * scale, evidence.size), i, a == b), a == b) for i, (a, b) in enumerate(values)]

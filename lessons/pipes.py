@@ -86,6 +86,11 @@ class Printed:
             del self.tail[:over]
             self.dropped += over
 
+    @property
+    def count(self) -> int:
+        """Bytes in all."""
+        return len(self.head) + len(self.tail) + self.dropped
+
     def parts(self) -> tuple[str, str]:
         """The beginning and the end as text; the end is empty if nothing was dropped."""
         if not self.dropped:

@@ -9,9 +9,10 @@ from typing import Any
 from collectives.sentence import Sentence
 
 from .lines import DIM, GREEN, RED, colour, columns, shorten, without_controls, wrap
+from .order import Event
 from .refusal import Refusal
 from .said import Finding, Passed, Said, Shown, Skipped, Speech
-from .verdict import Event, Verdict
+from .verdict import Verdict
 from .workspace import Workspace
 
 PRINTED, TRACEBACK, LONGEST = 20, 40, 200  # lines that are shown, and letters of a line
@@ -79,7 +80,8 @@ class Report:
             what = self.say(key, what=what, got=event.got, limit=event.limit)
         elif len(event.ranks) > 1:
             what = self.say("runner.check.ranks", what=what, ranks=[str(rank) for rank in event.ranks])
-        return self.say("runner.check.of", function=event.function, what=what) if event.function else what
+        named = not event.function or what.startswith(event.function)
+        return what if named else self.say("runner.check.of", function=event.function, what=what)
 
     def _finding(self, event: Finding) -> None:
         what = self.say.say(event.sentence)

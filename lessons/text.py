@@ -158,7 +158,11 @@ def beside(blocks: Sequence[Sequence[Text]], width: int, gap: int = 4) -> list[T
 
 
 def wrap(text: Text, width: int) -> list[Text]:
-    """Lines of at most ``width`` columns: parted at blanks, and between wide letters where Chinese may be parted."""
+    """Lines of at most ``width`` columns: parted at blanks, and between wide letters where Chinese may be parted.
+
+    What ``_STUCK`` holds together, a command, stays whole even where it is too long.
+    """
+    width = max(width, 1)
     lines: list[Text] = []
     for paragraph in text.split("\n", allow_blank=True):
         plain, cuts, start, last = paragraph.plain, [], 0, 0
@@ -166,7 +170,7 @@ def wrap(text: Text, width: int) -> list[Text]:
             if cell_len(plain[start:end].rstrip(" ")) > width and last > start:
                 cuts.append(last)
                 start = last
-            while cell_len(plain[start:end].rstrip(" ")) > width:  # one word is too long
+            while cell_len(plain[start:end].rstrip(" ")) > width and _STUCK not in plain[start:end]:  # one long word
                 start += _fitting(plain[start:end], width)
                 cuts.append(start)
             last = end

@@ -77,7 +77,7 @@ def done(workspace: Workspace) -> None:
         record["state"] = State.PASSED
         record["passed"] = {"when": now()}
     print()
-    command = after(workspace, workspace.current, workspace.state(workspace.current))
+    command = after(workspace, workspace.current)
     workspace.suggest(*([command] if command else []), ("tour.list", ("list",)))
 
 

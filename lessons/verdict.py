@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from .bounds import Bounds
 from .catalogue import Catalogue
 from .child import Child, Ending
 from .manifest import COURSE, Lesson
+from .order import Event, InOrder
 from .said import Finding, Passed, Said, Shown, Skipped
 from .workspace import State, Workspace, digest
 
-Event = Said | Passed | Finding | Shown | Skipped
 Judging = Callable[[int, Path, str, bool, tuple[int, ...]], Iterator[Event]]
 
 
@@ -63,21 +64,28 @@ def examine(
     judging: Judging = judging,
     bounds: Bounds | None = None,
 ) -> Verdict:
-    """Check the learner's file of ``lesson``; ``heard`` is told each event as it comes. Nothing is recorded."""
+    """Check the learner's file of ``lesson``; ``heard`` is told each event as soon as its turn has come. Nothing is
+    recorded."""
     verdict = Verdict(lesson, broken, ranks)
     file = workspace.file(lesson, broken)
     arguments = (lesson.number, file, workspace.say.language, broken, ranks)
+    kept: dict[type, list[Any]] = {
+        Passed: verdict.passed,
+        Finding: verdict.findings,
+        Skipped: verdict.skipped,
+        Shown: verdict.measured,
+    }
+
+    def keep(event: Event) -> None:
+        kept.get(type(event), []).append(event)
+        heard(event)
+
+    checks = lesson.twin.checks if broken and lesson.twin else lesson.checks
+    order = InOrder(checks, keep)
     with Child(judging, *arguments, folder=workspace.folder, bounds=bounds) as child:
         for event in child.events():
-            if isinstance(event, Passed):
-                verdict.passed.append(event)
-            elif isinstance(event, Finding):
-                verdict.findings.append(event)
-            elif isinstance(event, Skipped):
-                verdict.skipped.append(event)
-            elif isinstance(event, Shown):
-                verdict.measured.append(event)
-            heard(event)  # type: ignore[arg-type]
+            order.heard(event)  # type: ignore[arg-type]
+    order.close()
     verdict.ending = child.ending
     return verdict
 

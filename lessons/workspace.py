@@ -12,12 +12,13 @@ from typing import TypeAlias
 from rich.cells import cell_len
 
 from .catalogue import LANGUAGES, Catalogue, usual_language
-from .lines import BOLD, colour, columns, pad, wrap
+from .lines import BOLD, colour, columns, pad, unbroken, wrap
 from .manifest import COURSE, Lesson
 from .progress import FILE, Progress
 from .refusal import Refusal
 
 FOLDER = "my_lessons"
+LEAST = 20  # columns for what a command is for, beside it
 Suggestion: TypeAlias = tuple[str, tuple[object, ...]]  # the id of what it is for, the words of the command
 
 
@@ -146,15 +147,20 @@ class Workspace:
         return " ".join(["python -m lessons", *map(str, words), *folder])
 
     def tell(self, id: str, /, **fields: object) -> None:
-        """Print a sentence, in lines that fit."""
-        print("\n".join(wrap(self.say(id, **fields), columns())))
+        """Print a sentence, in lines that fit; a field ``command`` is something to type, which no line may break."""
+        whole = {name: unbroken(str(one)) if name == "command" else one for name, one in fields.items()}
+        print("\n".join(wrap(self.say(id, **whole), columns())))
 
     def suggest(self, *commands: Suggestion) -> None:
         """Print commands to type, each with what it is for."""
         typed = [(self.command(*words), self.say(id)) for id, words in commands]
         width = max(cell_len(command) for command, _ in typed)
+        room = columns() - width - 4
         for command, reason in typed:
-            first, *more = wrap(reason, max(columns() - width - 4, 20))
+            if room < LEAST:  # below each other
+                print("\n".join([f"  {colour(command, BOLD)}", *wrap(reason, columns() - 6, " " * 6)]))
+                continue
+            first, *more = wrap(reason, room)
             print(f"  {colour(pad(command, width), BOLD)}  {first}")
             for line in more:
                 print(" " * (width + 4) + line)

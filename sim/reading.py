@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from collectives.messages import PackedStep, twin, unroll
@@ -19,6 +20,7 @@ class Step(NamedTuple):
     reduced: int
 
 
+@lru_cache(maxsize=4)  # a sweep over sizes reads the same again and again
 def read(schedule: Schedule, size: int, channel: int) -> list[list[Step]]:
     """The steps of every rank; a symmetric schedule is read for rank 0 alone. O(messages), plus operations read."""
     if not schedule.symmetric:

@@ -77,6 +77,9 @@ ENGLISH: Final[Mapping[str, str]] = {
     "ink.collective": "collective",
     "ink.other": "other",
     "legend.idle": "idle",
+    "legend.chunk": "message with chunk {chunk}",
+    "legend.to": "message to rank {rank}",
+    "legend.from": "message from rank {rank}",
     "legend.chunks": "dark to light: model chunk 0 to {last}",
     # Names of spans and streams: the first word, before a number; or a sentence with a rank.
     "span.send": "send",

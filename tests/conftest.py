@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,18 +15,27 @@ from collectives.launch import Pool
 class Ranks:
     """``ranks(size, function, *args)`` runs the function on ``size`` real ranks and returns their results in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str = "gloo", prepare: Callable[[], object] | None = None) -> None:
+        self._backend, self._prepare = backend, prepare
         self._pools: dict[int, Pool] = {}
 
     def __call__(self, size: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         pool = self._pools.get(size)
         if pool is None or pool.broken:
-            pool = self._pools[size] = Pool(size, timeout=100, batch=True)
+            pool = self._pools[size] = Pool(size, self._backend, timeout=100, batch=True, prepare=self._prepare)
         return pool.run(function, *args, **kwargs)
 
     def close(self) -> None:
         for pool in self._pools.values():
             pool.close()
+
+
+@pytest.fixture(scope="session")
+def ring_ranks() -> Iterator[Ranks]:
+    """Warm ranks of backend ``ring``; see ``Ranks``."""
+    held = Ranks("ring", partial(importlib.import_module, "collectives.torch_backend"))
+    yield held
+    held.close()
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ def main(args: argparse.Namespace) -> int:
     if refused:
         print(f"{schedule} {schedule.collective} on {size} ranks is {refused}")
         return 1
-    print(f"# {len(rows)} proofs, all right; steps, messages and shares are those of {sizes[-1]} ranks")
+    print(f"# proofs: {len(rows)}, all right; steps, messages and shares are those with the most ranks, {sizes[-1]}")
     return 0
 
 

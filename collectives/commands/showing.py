@@ -12,7 +12,7 @@ from ..schedule import Schedule
 HELP = "draw an algorithm step by step: which rank holds which contributions of which chunk"
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 WORDS: Mapping[str, str] = {
-    "show.title": "{name} on {size} ranks: {chunks} chunks, steps: {steps}, messages: {messages}; "
+    "show.title": "{name} (ranks: {size}), chunks: {chunks}, steps: {steps}, messages: {messages}; "
     "a rank sends at most {most} of the buffer",
     "show.channel": "channel {channel}",
     "show.share": "{channel}, on its share of the buffer",

@@ -86,7 +86,18 @@ class Bare:
         yield Passed(Said("check.right", {"calls": len(calls)}), self.function, sizes)
         if not any(one.log.is_threaded(rank) for one in first.values() for rank in one.log.operations):
             yield self._unbuffered(first, say)
-        yield from price(self.function, self.limit, costs, self.rules)
+        for result in price(self.function, self.limit, costs, self.rules):
+            yield self._pickled(first, result) or result
+
+    def _pickled(self, recordings: dict[int, Recording], result: Passed | Finding) -> Finding | None:
+        """What is too dear because objects were sent in place of tensors."""
+        if not isinstance(result, Finding):
+            return None
+        for operation in _operations(recordings[result.ranks].log):
+            if operation.call in ("send_object_list", "recv_object_list"):
+                said = Said("bare.objects", {"call": operation.call, "where": operation.where})
+                return Finding(said, self.function, result.ranks, details=(result.sentence,))
+        return None
 
     def _record(self, answer: Answer, case: Case, size: int, variants: Sequence[Variant]) -> Recording:
         from collectives.recorder import record

@@ -100,7 +100,7 @@ class Formula:
 
 
 def _unfit(name: str, function: Callable[..., Any], example: Example) -> Said | None:
-    """What is wrong with a function that cannot be called with the arguments of an example."""
+    """What is wrong with a function that cannot be called with the arguments of an example, or returns nothing."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # of a builtin
@@ -111,6 +111,8 @@ def _unfit(name: str, function: Callable[..., Any], example: Example) -> Said | 
         takes = list(signature.parameters)
         line = f"{name}({', '.join(takes)})"
         return Said("formula.signature", {"line": line, "takes": len(takes), "passes": len(example)})
+    if inspect.isgeneratorfunction(function):
+        return Said("formula.generator", {"call": show_call(name, example)})
     return None
 
 

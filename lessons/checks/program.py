@@ -123,7 +123,7 @@ class Program:
                 steps = function(rank, 3, **self._given(3))
                 if steps is None:
                     return Finding(Said("program.none", fields), self.function)
-                if isinstance(steps, _OPERATIONS):
+                if isinstance(steps, _OPERATIONS) or (isinstance(steps, type) and issubclass(steps, _OPERATIONS)):
                     return Finding(Said("program.returned_one", fields), self.function)
                 flat = flat or (type(steps) if _is_flat(steps) else None)
                 count = 0

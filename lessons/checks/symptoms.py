@@ -48,8 +48,6 @@ def _number(calls: Sequence[Call]) -> Said | None:
         return _amount([(call.got, call.right) for call in calls])
     if isinstance(odd.got, str):
         return Said("formula.text", odd.fields)
-    if hasattr(odd.got, "send") and hasattr(odd.got, "close"):
-        return Said("formula.generator", odd.fields)
     if isinstance(odd.got, float):  # not a number, or infinite
         return None
     if all(isinstance(call.got, (list, tuple)) and call.got and all(map(_is_number, call.got)) for call in calls):

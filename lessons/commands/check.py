@@ -10,8 +10,9 @@ from ..refusal import Refusal
 from ..report import Report, as_dict, check_target, write_json
 from ..verdict import Judging, Verdict, examine, judging, record
 from ..workspace import State, Suggestion, Workspace, digest
-from .resume import after
-from .start import need_twin
+from .hint import has_more
+from .resume import after, suggest_next, tell_all_done, twin
+from .start import need_twin, tell_needs
 
 HELP = "check your file: is it right, and is it cheap enough?"
 MOST_RANKS = 16
@@ -34,6 +35,8 @@ def main(args: argparse.Namespace) -> int:
         return check_all(workspace, ranks, args.broken, args.json)
     lesson = workspace.lesson(args.lesson)
     need_file(workspace, lesson, args.broken)
+    if not quiet:
+        tell_needs(workspace, lesson)
     verdict = check(workspace, lesson, args.broken, ranks, quiet)
     write_json(args.json, as_dict(verdict, workspace))
     if not quiet:
@@ -89,9 +92,16 @@ def check_all(workspace: Workspace, ranks: tuple[int, ...], broken: bool, target
         elif not quiet:
             workspace.tell("runner.check.unchanged", number=lesson.number, title=workspace.title(lesson))
     write_json(target, {"checks": [as_dict(verdict, workspace) for verdict in verdicts]})
+    wrong = [verdict.lesson for verdict in verdicts if not verdict.good]
     if not begun and not quiet:
-        workspace.tell("runner.check.none", command=workspace.command("start"))
-    return 0 if all(verdict.good for verdict in verdicts) else 1
+        key = "runner.check.no_twins" if broken else "runner.check.none"
+        workspace.tell(key, command=workspace.command("start", *["1", "--broken"] * broken))
+    elif wrong and not quiet:
+        print()
+        workspace.suggest(("runner.next.mend", ("check", wrong[0].number, *["--broken"] * broken)))
+    elif not quiet:
+        suggest_next(workspace, workspace.current)
+    return 1 if wrong else 0
 
 
 def need_file(workspace: Workspace, lesson: Lesson, broken: bool) -> None:
@@ -101,8 +111,8 @@ def need_file(workspace: Workspace, lesson: Lesson, broken: bool) -> None:
         Refusal: it is the tour, it has no twin, or the learner has not begun.
     """
     if lesson.number == 0:
-        after = workspace.next(lesson)
-        words = ("start", after.number) if after else ("list",)
+        following = after(workspace, lesson)
+        words = following[1] if following else ("list",)
         raise Refusal("runner.check.tour", command=workspace.command(*words))
     need_twin(lesson, broken)
     file = workspace.file(lesson, broken)
@@ -127,29 +137,38 @@ def summarise(workspace: Workspace, verdict: Verdict) -> None:
         workspace.tell(key, number=lesson.number, title=workspace.title(lesson), seconds=seconds)
 
 
-def advise(workspace: Workspace, verdict: Verdict) -> None:
-    """The result, and what to type next."""
+def advise(workspace: Workspace, verdict: Verdict, again: bool = True) -> None:
+    """The result, and what to type next; not to check ``again`` where that happens by itself."""
     print()
     summarise(workspace, verdict)
-    print()
-    workspace.suggest(*suggestions(workspace, verdict))
+    commands = [one for one in suggestions(workspace, verdict) if again or one[0] != "runner.next.again"]
+    if commands:
+        print()
+        workspace.suggest(*commands)
+    if verdict.recorded and after(workspace, verdict.lesson) is None:
+        print()
+        tell_all_done(workspace)
 
 
 def suggestions(workspace: Workspace, verdict: Verdict) -> list[Suggestion]:
     """What to type next; the last is the way on."""
     lesson, option = verdict.lesson, ["--broken"] * verdict.broken
     again: Suggestion = ("runner.next.again", ("check", lesson.number, *option))
+    solution: Suggestion = ("runner.next.solution", ("solution", lesson.number, *option))
     if not verdict.good:
-        return [("runner.next.hint", ("hint", lesson.number)), again] if not verdict.broken else [again]
-    commands: list[Suggestion] = [("runner.next.solution", ("solution", lesson.number, *option))]
+        if verdict.broken:
+            return [again]
+        more = has_more(workspace, lesson)
+        return [("runner.next.hint", ("hint", lesson.number)) if more else solution, again]
     if not verdict.recorded:
-        return [*commands, ("runner.next.whole", ("check", lesson.number, *option))]
+        return [solution, ("runner.next.whole", again[1]) if verdict.ranks else again]
+    commands = [solution]
     if "quiz" not in workspace.progress.lesson(lesson.name):
         commands.append(("runner.next.quiz", ("quiz", lesson.number)))
     if lesson.twin and workspace.state(lesson, broken=True) is not State.PASSED:
-        commands.append(("runner.next.twin", ("start", lesson.number, "--broken")))
-    way_on = after(workspace, lesson, State.PASSED)
-    return [*commands, way_on] if way_on else commands
+        commands.append(twin(workspace, lesson))
+    way_on = after(workspace, lesson)
+    return [*(command for command in commands if command != way_on), *([way_on] if way_on else [])]
 
 
 def parse_ranks(text: str | None) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..manifest import Lesson
 from ..reading import Reading
 from ..refusal import Refusal
 from ..report import print_markdown
@@ -52,3 +53,9 @@ def main(args: argparse.Namespace) -> int:
         with workspace.progress.change():
             workspace.progress.lesson(lesson.name)["hints"] = grade
     return 0
+
+
+def has_more(workspace: Workspace, lesson: Lesson) -> bool:
+    """Whether there are hints that have not been given."""
+    most = max(map(len, Reading(lesson, workspace.say).hints.values()), default=0)
+    return int(workspace.progress.lesson(lesson.name).get("hints", 0)) < most

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 
-from ..lines import pad, screen, shorten
+from ..lines import pad, screen, wrap
 from ..manifest import COURSE
 from ..workspace import State, Workspace
 
@@ -51,9 +52,19 @@ def main(args: argparse.Namespace) -> int:
         )
         for lesson in COURSE
     ]
-    widths = [max(cell_len(row[column]) for row in cells) for column in range(4)]
-    wide = screen()
-    for row in cells:
-        line = "  ".join([*(pad(cell, width) for cell, width in zip(row, widths, strict=False)), row[4]])
-        print(line.rstrip() if wide is None else shorten(line.rstrip(), wide))
+    print("\n".join(_fitting(cells, screen())))
     return 0
+
+
+def _fitting(rows: Sequence[Sequence[str]], wide: int | None) -> Iterator[str]:
+    """A line a row. Where that is too wide, without what lessons show, then without their minutes; then titles go on
+    in the next line. Nothing is cut."""
+    for columns in ((0, 1, 2, 3, 4), (0, 1, 2, 3), (0, 1, 3)):
+        widths = [max(cell_len(row[column]) for row in rows) for column in columns]
+        if wide is None or sum(widths) + 2 * (len(widths) - 1) <= wide:
+            break
+    left = sum(widths[:-1]) + 2 * (len(widths) - 1)
+    for row in rows:
+        *before, last = (row[column] for column in columns)
+        head = "".join(pad(cell, width + 2) for cell, width in zip(before, widths, strict=False))
+        yield from wrap(last, left + widths[-1] if wide is None else wide, head, " " * left)

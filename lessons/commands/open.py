@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+import webbrowser
 from pathlib import Path
 
 from collectives.atomic import write_text
 
+from ..browser import has_browser
 from ..manifest import COURSE, Lesson
 from ..reading import Reading
 from ..refusal import Refusal
 from ..workspace import Workspace, add_lesson
-from .resume import after
+from .resume import suggest_next
 
 HELP = "a lesson as an HTML page that works offline: its figures move, its questions answer"
 PAGES = "pages"
@@ -29,14 +30,10 @@ def main(args: argparse.Namespace) -> int:
     lesson = workspace.lesson(args.lesson)
     path = write_page(workspace, lesson)
     workspace.tell("page.open.wrote", file=workspace.shown(path))
-    if not args.no_browser and _has_browser():
-        import webbrowser
-
-        webbrowser.open(path.as_uri())
-    command = after(workspace, lesson, workspace.state(lesson))
-    if command:
-        print()
-        workspace.suggest(command)
+    if args.no_browser or not _opened(path):
+        workspace.tell("page.open.by_hand")
+        print(f"  {path.as_uri()}")  # whole, however long it is
+    suggest_next(workspace, lesson)
     return 0
 
 
@@ -62,10 +59,6 @@ def write_page(workspace: Workspace, lesson: Lesson) -> Path:
     return path
 
 
-def _has_browser() -> bool:
-    """Somebody sits there, with a screen on which a browser can be."""
-    if not sys.stdout.isatty():
-        return False
-    if sys.platform in ("darwin", "win32"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+def _opened(path: Path) -> bool:
+    """Whether a browser has been started, for somebody who sits there."""
+    return has_browser() and sys.stdout.isatty() and webbrowser.open(path.as_uri())

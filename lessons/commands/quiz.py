@@ -7,10 +7,12 @@ import sys
 from dataclasses import dataclass
 
 from ..guess import is_near
+from ..lines import shorten, without_controls
 from ..reading import Prediction, Question, Reading
 from ..refusal import Refusal
 from ..report import print_markdown
 from ..workspace import Workspace, add_lesson
+from .resume import suggest_next
 
 HELP = "the questions of a lesson"
 
@@ -37,7 +39,7 @@ def main(args: argparse.Namespace) -> int:
     answers = None if args.answers is None else [answer.strip() for answer in args.answers.split(",")]
     if answers is not None:
         need_answers(questions, answers)
-    score = Score()
+    score, left = Score(), False
     for number, question in enumerate(questions):
         if number:
             print()
@@ -51,7 +53,8 @@ def main(args: argparse.Namespace) -> int:
             answer = answers[number]
             workspace.tell("runner.quiz.given", answer=answer)
         elif asks and (answer := ask(workspace, question)) is None:
-            return 0
+            left = True
+            break
         if not answer or answer == "-":
             continue
         right = bool(judged(question, answer))
@@ -59,14 +62,21 @@ def main(args: argparse.Namespace) -> int:
         score.right += right
         workspace.tell("runner.quiz.right" if right else "runner.quiz.wrong", answer=solved(workspace, question))
         print_markdown(question.why)
-    print()
+    if not left:
+        print()
     if score.answered:
-        close(workspace, lesson.name, score, len(questions))
+        close(workspace, lesson.name, score, len(questions), left)
+    elif left:
+        workspace.tell("runner.quiz.left", command=workspace.command("quiz", lesson.number))
+        return 0
     elif answers is None and not asks:
         sample = ",".join("1.5" if isinstance(question, Prediction) else "a" for question in questions)
         workspace.tell("runner.quiz.how")
         print()
         workspace.suggest(("runner.quiz.command", ("quiz", lesson.number, "--answers", sample)))
+        return 0
+    if not left:
+        suggest_next(workspace, lesson)
     return 0
 
 
@@ -94,12 +104,13 @@ def ask(workspace: Workspace, question: Prediction | Question) -> str | None:
     while True:
         try:
             answer = input(f"{prompt} ").strip()
-        except EOFError:
+        except (EOFError, KeyboardInterrupt):
             print()
             return None
         if not answer or judged(question, answer) is not None:
             return answer
-        workspace.tell(key_of(question), answer=answer, choices=choices_of(question))
+        shown = shorten(without_controls(answer), 40)
+        workspace.tell(key_of(question), answer=shown, choices=choices_of(question))
 
 
 def judged(question: Prediction | Question, answer: str) -> bool | None:
@@ -125,10 +136,11 @@ def solved(workspace: Workspace, question: Prediction | Question) -> str:
     return workspace.say("runner.quiz.amount", number=f"{question.answer:.4g}", unit=question.unit).strip()
 
 
-def close(workspace: Workspace, name: str, score: Score, all: int) -> None:
+def close(workspace: Workspace, name: str, score: Score, all: int, left: bool) -> None:
+    """Say and keep the score, also of who has ``left`` before the end."""
     from ..progress import now
 
-    workspace.tell("runner.quiz.score", right=score.right, all=all)
+    workspace.tell("runner.quiz.score_left" if left else "runner.quiz.score", right=score.right, all=all)
     workspace.open()
     with workspace.progress.change():
         workspace.progress.lesson(name)["quiz"] = {"right": score.right, "of": all, "when": now()}

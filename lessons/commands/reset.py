@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
     file = workspace.file(lesson, args.broken)
     if not file.exists():
         command = workspace.command("start", lesson.number, *option)
-        raise Refusal("runner.no_file", file=workspace.shown(file), command=command)
+        raise Refusal("runner.reset.no_file", file=workspace.shown(file), command=command)
     backup = free(file)
     try:
         file.rename(backup)

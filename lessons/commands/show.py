@@ -12,7 +12,7 @@ from ..reading import Reading
 from ..screen import is_plain, put, spell
 from ..text import Terminal, wrap
 from ..workspace import Workspace, add_lesson
-from .resume import after
+from .resume import suggest_next
 
 HELP = "a lesson's text and figures, here"
 
@@ -25,10 +25,7 @@ def main(args: argparse.Namespace) -> int:
     workspace = Workspace.of(args)
     lesson = workspace.lesson(args.lesson)
     put(_lines(Reading(lesson, workspace.say), workspace, columns()))
-    command = after(workspace, lesson, workspace.state(lesson))
-    if command:
-        print()
-        workspace.suggest(command)
+    suggest_next(workspace, lesson)
     return 0
 
 
@@ -46,8 +43,8 @@ def _lines(reading: Reading, workspace: Workspace, width: int) -> Iterator[Text]
         yield from (Text(), heading, Text("─" * heading.cell_len, "dim"))
         yield from terminal.lines(spell(markdown))
 
-    yield Text(reading.where, "dim")
-    yield Text(reading.title, "bold")
+    yield from wrap(Text(reading.where, "dim"), width)
+    yield from wrap(Text(reading.title, "bold"), width)
     yield from wrap(Text(reading.proves), width)
     for name in reading.sections():
         yield from section(name, reading.text(name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..manifest import COURSE, Lesson
 from ..workspace import State, Workspace, add_lesson
 from .resume import here
 
@@ -22,8 +23,13 @@ def main(args: argparse.Namespace) -> int:
     with workspace.progress.change():
         if not passed:
             workspace.progress.lesson(lesson.name)["state"] = State.SKIPPED
-        if lesson is workspace.current and (after := workspace.next(lesson)) is not None:
-            workspace.progress.current = after.name
+        if lesson is workspace.current:
+            workspace.progress.current = (workspace.next(lesson) or _first_skipped(workspace) or lesson).name
     workspace.tell("runner.skip.passed" if passed else "runner.skip.done", number=lesson.number)
     here(workspace)
     return 0
+
+
+def _first_skipped(workspace: Workspace) -> Lesson | None:
+    """Where one goes on when nothing else is left."""
+    return next((lesson for lesson in COURSE[1:] if workspace.state(lesson) is State.SKIPPED), None)

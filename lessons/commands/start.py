@@ -68,13 +68,18 @@ def need_twin(lesson: Lesson, broken: bool) -> None:
         raise Refusal("runner.no_twin", number=lesson.number)
 
 
+def tell_needs(workspace: Workspace, lesson: Lesson) -> None:
+    """Say so if it builds upon lessons that have not passed."""
+    if missing := [n for n in lesson.needs if n and not workspace.has_passed(n)]:
+        workspace.tell("runner.start.needs", number=lesson.number, lessons=[str(one) for one in missing])
+
+
 def greet(workspace: Workspace, lesson: Lesson, broken: bool, fresh: bool) -> None:
     """Say what is there now, and what to do with it."""
     option = ["--broken"] * broken
     file = workspace.shown(workspace.file(lesson, broken))
     workspace.tell("runner.start.file" if fresh else "runner.start.there", file=file, number=lesson.number)
-    if missing := [n for n in lesson.needs if n and not workspace.has_passed(n)]:
-        workspace.tell("runner.start.needs", number=lesson.number, lessons=[str(one) for one in missing])
+    tell_needs(workspace, lesson)
     if broken:
         print_markdown(Reading(lesson, workspace.say).text("twin.task"))
     else:

@@ -37,7 +37,7 @@ def main(args: argparse.Namespace) -> int:
                 workspace.tell("runner.watch.check", time=f"{datetime.now():%H:%M:%S}")
                 warm()
             verdict = check(workspace, lesson, args.broken, ranks)
-            advise(workspace, verdict)
+            advise(workspace, verdict, again=args.once)
             if args.once:
                 return 0 if verdict.good else 1
             print()

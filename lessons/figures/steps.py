@@ -36,6 +36,8 @@ class Steps:
                 blocks.append([])
             blocks[-1].append(Text.from_markup(line.lstrip("\n")))
         title = [part for line in blocks[0] for part in wrap(line, width)]
+        if max(line.cell_len for block in blocks[1:] for line in block) > width:
+            blocks[1:] = [[_without_source(line) for line in block] for block in blocks[1:]]
         return [
             *title,
             Text(),
@@ -55,6 +57,13 @@ class Steps:
         style = f"--frame:{max(map(_width, found)):.1f}rem"
         legend = escape(say("page.steps.legend"))
         return f'<ol class="frames scroll" tabindex="0" style="{style}">{tables}</ol><p class="note">{legend}</p>'
+
+
+def _without_source(line: Text) -> Text:
+    """A row without where its chunk came from, which a narrow screen has no room for."""
+    line.right_crop(len(line) - line.plain.find("←") if "←" in line.plain else 0)
+    line.rstrip()
+    return line
 
 
 def _width(frame: Frame) -> float:

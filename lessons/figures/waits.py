@@ -34,12 +34,18 @@ class Waits:
 
         sentence, words = self._sentence(), words_of(say)
         names = [words("rank", rank=rank) for rank in sentence.fields["ranks"]]
-        chain = " ─→ ".join(names) + " ─┐"
+        arrow = "─→" if cell_len("".join(names)) + 4 * len(names) + 1 <= width else "→"
+        chain = f" {arrow} ".join(names) + " ─┐"
         middle = cell_len(names[0]) // 2
         across = cell_len(chain) - 2 - middle
         picture = [chain, " " * middle + "↑" + " " * across + "│", " " * middle + "└" + "─" * across + "┘"]
-        said = wrap(Text(say.say(sentence)), width - 2)
-        return [*(Text("  " + line) for line in picture), Text("  ─→ " + say("page.waits.arrow"), "dim"), Text(), *said]
+        said = wrap(Text(self._said(say)), width - 2)
+        return [
+            *(Text("  " + line) for line in picture),
+            Text(f"  {arrow} " + say("page.waits.arrow"), "dim"),
+            Text(),
+            *said,
+        ]
 
     def html(self, say: Catalogue) -> str:
         from sim.draw.shapes import Circle, Line, Picture, Shape
@@ -65,11 +71,16 @@ class Waits:
         for rank in range(self.ranks):
             shapes.append(Circle(*at(rank), node, "#FFFFFF", _INK))
             shapes.append(Label(*at(rank), words("rank", rank=rank), 12, _INK, "middle"))
-        said = str(say.say(sentence))
+        said = self._said(say)
         arrow = say("page.waits.arrow")
         shapes.append(Line(((width / 2 - 34, _SIZE / 2), (width / 2 - 12, _SIZE / 2)), _ALARM, 2, arrow=True))
         shapes.append(Label(width / 2 - 6, _SIZE / 2, arrow, 11, _INK))
         return f'{inline(Picture(width, _SIZE, arrow, said, shapes))}<p class="note">{escape(said)}</p>'
+
+    def _said(self, say: Catalogue) -> str:
+        """Who waits for whom and why; how to mend it, the lesson says."""
+        fields = self._sentence().fields
+        return say("page.waits.said", rank=fields["rank"], chain=fields["chain"], what=fields["what"])
 
     def _sentence(self) -> Sentence:
         """With the ranks of the circle among its fields.

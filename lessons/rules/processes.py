@@ -29,10 +29,21 @@ def _killed(evidence: Broken) -> Finding | None:
     if not isinstance(failure, RankFailed):
         return None
     if match := re.match(r"killed by signal (\w+) ", failure.reason):
-        return _finding(evidence, Said("process.killed", {"rank": failure.rank, "signal": match[1]}))
+        said = Said("process.killed", {"rank": failure.rank, "signal": match[1]})
+        return _finding(evidence, said, _stood(evidence, failure))
     if match := re.match(r"exited with code (\d+)", failure.reason):
-        return _finding(evidence, Said("process.exited", {"rank": failure.rank, "code": match[1]}))
+        said = Said("process.exited", {"rank": failure.rank, "code": match[1]})
+        return _finding(evidence, said, _stood(evidence, failure))
     return None
+
+
+def _stood(evidence: Broken, failure: RankFailed) -> tuple[Said, ...]:
+    """Where a rank was that is gone: the line where it crashed, or else its last message."""
+    for file, line, function in re.findall(r'File "(.+?)", line (\d+) in (.+)', failure.traceback):
+        if file == str(evidence.path):
+            return (Said("process.stood", {"file": evidence.path.name, "line": line, "function": function}),)
+    last = evidence.log.operations.get(failure.rank, [])[-1:]
+    return tuple(Said("process.last", {"operation": operation.called}) for operation in last)
 
 
 def _same_neighbour(evidence: Broken) -> Finding | None:

@@ -44,7 +44,7 @@ def find(name: str | PipelineSchedule) -> PipelineSchedule:
         if callable(found):
             return PipelineSchedule(wanted, found, flexible=True)
         raise ValueError(
-            f"schedule {name!r} is a {type(found).__name__}: "
+            f"schedule {name!r} is of type {type(found).__name__}: "
             "use a PipelineSchedule or a function (rank, ranks, microbatches, chunks)"
         )
     names = [schedule.name for schedule in schedules()]

@@ -251,7 +251,7 @@ def test_default_algorithms() -> None:
         ("-d float -o band", "-d int32"),
         ("--op reduce -r 4", "-r/--root 4"),
         ("--op all_redus", "all_reduce"),
-        ("--backend nccl --ranks 99", "--backend nccl: 99 ranks"),
+        ("--backend nccl --ranks 99", "ranks on this host: 99, GPUs that torch sees: 0"),
         ("--timeout 0", "--timeout 0"),
         ("--json no/such/folder/x.json", "does not exist; make it first"),
         ("--trace .", "folder; name a file"),

@@ -456,9 +456,9 @@ def outgrown():
     from collectives.communicator import communicator
 
     held = communicator()
-    views = [view for prepared in held._prepared.values() for view in prepared.views]
+    views = [view for prepared in held.shelf.prepared.values() for view in prepared.views]
     storages = {view.untyped_storage().data_ptr() for view in views}
-    assert len(storages) <= len(held._scratch)
+    assert len(storages) <= len(held.shelf.memory)
     assert comm.number > 0
 
 

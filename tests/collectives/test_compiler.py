@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+import threading
 
 import pytest
 import torch
@@ -13,6 +15,7 @@ from collectives.compiler import compile_plan
 from collectives.contract import CONTRACTS
 from collectives.layout import SCRATCH, Layout, Region, cut, flat, in_place, only
 from collectives.registry import BUILT_IN, algorithms
+from collectives.shelf import Shelf
 
 ALGORITHMS = [s for s in algorithms() if s.name in BUILT_IN and s.collective != "barrier"]
 
@@ -227,3 +230,28 @@ def test_a_schedule_that_brings_nothing_is_refused():
 
 def test_roots_keep_channels_of_one_program_together():
     assert len(compile_plan(rooted(find("broadcast", "chain:channels=3"), 2, 4), 1, 4, in_place(64)).teams) == 1
+
+
+def test_scratch_grows_while_another_thread_prepares():
+    """The caller prepares its next call while the worker runs the last one."""
+    shelf, errors = Shelf(0, 0, 2, streaming=True), []
+
+    def prepare():
+        for length in range(1, 3000):
+            shelf.prepare("all_reduce", "ring", 0, in_place(length), torch.float32)
+
+    other = threading.Thread(target=prepare)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        other.start()
+        elements = 1024
+        while other.is_alive():
+            elements += 1
+            shelf.scratch(torch.empty(0), elements)
+    except RuntimeError as error:
+        errors.append(error)
+    finally:
+        sys.setswitchinterval(before)
+        other.join()
+    assert not errors

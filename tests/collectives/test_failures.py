@@ -29,7 +29,7 @@ def test_wrong_arguments(ranks):
 def wrong_arguments():
     x, two = torch.ones(4), [torch.ones(2), torch.ones(2)]
     refused = [
-        (lambda: C.all_reduce([1.0]), "tensor is a list"),
+        (lambda: C.all_reduce([1.0]), "tensor is of type list"),
         (lambda: C.all_reduce(x.to_sparse()), "tensor has layout"),
         (lambda: C.all_reduce(x.to("meta")), "tensor is on meta"),
         (lambda: C.all_reduce(x, dist.ReduceOp.BAND), "op=BAND of dtype torch.float32"),

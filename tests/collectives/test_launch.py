@@ -218,6 +218,19 @@ def test_leaving_is_a_failure_only_with_a_code():
         run(exits, 2, 5)
 
 
+def leaves_a_thread(fails: bool) -> int:
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+    if fails:
+        raise ValueError("with a thread")
+    return dist.get_rank()
+
+
+def test_threads_that_a_function_leaves_running_are_not_waited_for():
+    assert run(leaves_a_thread, 2, False, timeout=30) == [0, 1]
+    with pytest.raises(RankFailed, match="with a thread"):
+        run(leaves_a_thread, 2, True, timeout=30)
+
+
 def test_a_result_that_cannot_travel_is_a_failure():
     with pytest.raises(RankFailed, match="pickle"):
         run(returns_a_function, 1)

@@ -150,7 +150,7 @@ def test_what_leaves_a_choice():
         one(text, "x", "all_to_all"),
     ):
         assert (named.collective, named.ranks) == ("all_to_all", 4)
-        assert "4 ranks, by size / count of the rows" in named.notes
+        assert "ranks: 4, by size / count of the rows" in named.notes
     old = one(f"{TITLE.replace('root', '').replace('#wrong', 'error')}\n{text}")  # an empty redop column
     assert old.collective == "all_to_all"
     out_only = re.sub("N/A", "0", rows[0], count=1)  # an in-place all_to_all is not checked
@@ -172,7 +172,7 @@ def test_all_reduce_of_two_or_sendrecv():
 def test_ranks_from_the_ratio(ranks):
     run = one(log(ranks=ranks, header=False))
     assert run.ranks == ranks
-    assert f"{ranks} ranks, by busbw / algbw of the rows" in run.notes
+    assert f"ranks: {ranks}, by busbw / algbw of the rows" in run.notes
 
 
 def test_ranks_that_the_ratio_leaves_open():
@@ -190,7 +190,7 @@ def test_device_lines():
     assert "the device lines of rank 0 to rank 14 are missing" in " ".join(cut.notes)
     few = one("\n".join(line for line in lines if "on     node-b" not in line))
     assert few.ranks == 16
-    assert "the device lines name 8 ranks, but busbw / algbw of the rows fits 16" in few.doubts
+    assert "ranks that the device lines name: 8, but busbw / algbw of the rows fits 16" in few.doubts
     same = one(re.sub("node-b", "node-a", log(ranks=16)))
     assert (same.ranks, same.hosts) == (16, {})
     assert "2 ranks are on device 0 of node-a: they share it, or two hosts go by one name" in same.doubts
@@ -237,7 +237,7 @@ def test_columns_of_other_versions():
         ("   89.56", "   80.00", "line 16: out-of-place busbw is 80 GB/s, but all_reduce of 8 ranks has 89.56 GB/s"),
         ("bandwidth    : ", "bandwidth    : 1", "is 198.315 GB/s, the mean of the rows 98.315; rows may be missing"),
         ("      262144 ", "      131072 ", "line 16: 131072 elements do not make 1048576 bytes as in the other rows"),
-        ("values : 0 OK", "values : 7 FAILED", "7 elements of the results are wrong"),
+        ("values : 0 OK", "values : 7 FAILED", "wrong elements in the results: 7"),
         ("all_reduce_perf", "broadcast_perf", "the test is named broadcast, but its rows look like all_reduce"),
         (TITLE, "", "no header line above the rows from line 15 on; the usual columns are taken"),
     ],

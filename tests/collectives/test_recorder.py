@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,22 @@ def waits_twice() -> None:
         work = dist.irecv(torch.zeros(4), src=0)
         work.wait()
         work.wait()
+
+
+def asks_on() -> None:
+    if me() == 0:
+        dist.send(torch.zeros(4), dst=1)
+        return
+    work = dist.irecv(torch.zeros(4), src=0)
+    while not work.is_completed():
+        time.sleep(0.001)
+
+
+def asks_for_a_barrier() -> None:
+    work = dist.barrier(async_op=True)
+    while not work.is_completed():
+        time.sleep(0.001)
+    assert me() == 0 or work.wait()  # once more does no harm
 
 
 def sends_to(rank: int) -> None:
@@ -209,12 +226,22 @@ def test_a_deadlock_is_explained_although_the_ranks_were_killed(program, ranks, 
             2,
             "rank 1 failed by itself: RuntimeError: wait() was called a second time on receive from rank 0",
         ),
+        (
+            asks_on,
+            2,
+            "rank 1 failed by itself: RuntimeError: is_completed() is asked again and again of receive from rank 0",
+        ),
     ],
 )
 def test_a_failure_is_explained(program, ranks, sentence, tmp_path):
     recording = record(program, ranks, tmp_path, timeout=20, grace=0.3)
     assert isinstance(recording.failure, RankFailed)
     assert plain(explain(recording.log)).startswith(sentence)
+
+
+def test_what_is_completed_counts_as_waited_for(tmp_path):
+    recording = record(asks_for_a_barrier, 2, tmp_path)
+    assert (recording.failure, explain(recording.log)) == (None, None)
 
 
 @pytest.mark.parametrize("rank", [1, 2, -1])

@@ -131,7 +131,7 @@ def test_a_deadlock_that_buffers_have_hidden(tmp_path):
     assert isinstance(outcome.deadlock, Sentence)
     assert outcome.deadlock == (
         "rank 0 waits for rank 1, which waits for rank 0: both send first (rank 0 sends to rank 1, rank 1 sends to "
-        "rank 0); put the send and the receive into one step, or let one rank do the opposite first "
+        "rank 0); begin the send and the receive together, with isend and irecv, or let one rank do the opposite first "
         "[rank 0 at x.py:1, rank 1 at x.py:1]"
     )
     assert (outcome.rounds, outcome.round_of) == (0, {})

@@ -34,7 +34,7 @@ def test_bench_json():
     assert (ring.ranks, ring.hosts, ring.gpu, ring.nccl_version) == (4, {"a": 2, "b": 2}, "H100", "2.27.3")
     assert ring.notes == ("the backend is nccl",)
     assert reduced.rows[0].in_place == Timing(10.0, 0.4096, 0.3072, 3)
-    assert reduced.doubts == ("3 elements of the results are wrong",)
+    assert reduced.doubts == ("wrong elements in the results: 3",)
     assert (again.collective, again.algorithm) == ("all_reduce", "native")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -124,8 +125,11 @@ def test_many_events_are_not_for_ever(tmp_path):
 
 
 def test_endless_printing_is_cut(tmp_path):
-    _, ending = run(tmp_path, "print('first')\nwhile True:\n    print('x' * 99)\n    print('last', file=sys.stderr)\n")
-    assert ending.how == "time"
+    body = "print('first')\nwhile True:\n    print('x' * 99)\n    print('last', file=sys.stderr)\n"
+    _, ending = run(tmp_path, body, Bounds(printed=2 << 20))
+    assert ending.how == "prints"
+    assert "more than 2 MiB" in said(ending)
+    assert re.search(r"line \d+ of answer\.py", said(ending))
     head, tail = ending.printed.parts()
     assert head.startswith("first\nxxx")
     assert (len(head), len(tail)) == (BOUNDS.head, BOUNDS.tail)
@@ -218,6 +222,57 @@ def test_a_file_cannot_grow_without_end(tmp_path):
     body += "    except OSError as error:\n        print(error.errno)\n        os.ftruncate(file.fileno(), 0)\n"
     _, ending = run(tmp_path, body, Bounds(file=4 << 20))
     assert ending.printed.parts()[0].startswith("27")
+
+
+@LINUX
+@pytest.mark.parametrize("body", ["ctypes.string_at(0)", "os.abort()"])
+def test_a_crash_names_its_line(tmp_path, body):
+    _, ending = run(tmp_path, f"import ctypes\ndef crash():\n    {body}\ncrash()\n")
+    assert (ending.how, ending.where) == ("died", ("answer.py", 9, "crash"))
+    assert said(ending).endswith("It was in line 9 of answer.py, in crash.")
+
+
+@LINUX
+def test_of_many_processes_the_one_that_takes_most_is_named(tmp_path):
+    body = "if os.fork() == 0:\n    sign()\n    kept = []\n    while True:\n        kept.append(b'x' * (1 << 20))\n"
+    _, ending = run(tmp_path, body + "time.sleep(1000)\n", ROOMY)
+    assert (ending.how, *ending.where[::2]) == ("memory", "answer.py", "<module>")
+    assert ending.where[1] in (10, 11)
+
+
+def test_temporary_files_are_bounded_and_removed(tmp_path):
+    body = "import tempfile\nprint(tempfile.mkdtemp())\nwhile True:\n    handle, _ = tempfile.mkstemp()\n"
+    body += "    os.write(handle, bytes(1 << 20))\n    os.close(handle)\n"
+    _, ending = run(tmp_path, body, Bounds(scratch=5 << 20))
+    assert ending.how == "files"
+    assert "more than 5 MiB" in said(ending)
+    assert not Path(ending.printed.parts()[0].strip()).parent.exists()
+
+
+def test_what_it_starts_makes_temporary_files_there_too(tmp_path):
+    _, ending = run(tmp_path, "subprocess.run(['mktemp'])\n")
+    assert ending.how == "finished"
+    assert not Path(ending.printed.parts()[0].strip()).exists()
+
+
+@LINUX
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_temporary_file_is_left_of_a_check_that_is_ended(tmp_path, number):
+    (tmp_path / "my_lessons").mkdir()
+    body = "import tempfile, time\nopen('made', 'w').write(tempfile.mkdtemp() + '.')\ntime.sleep(1000)\n"
+    (tmp_path / "my_lessons/01_send_and_receive.py").write_text(body)
+    runner = subprocess.Popen([sys.executable, "-m", "lessons", "check", "1"], cwd=tmp_path, stdout=subprocess.DEVNULL)
+    made = tmp_path / "my_lessons/made"
+    until = time.monotonic() + 60
+    while not (made.exists() and made.read_text().endswith(".")) and time.monotonic() < until:
+        time.sleep(0.05)
+    folder = Path(made.read_text().rstrip(".")).parent
+    assert folder.name.startswith("lesson-")
+    runner.send_signal(number)
+    runner.wait()
+    while folder.exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not folder.exists()
 
 
 @LINUX
@@ -327,6 +382,7 @@ def test_both_ways_to_list_processes_agree():
         here.wait()
 
 
+@LINUX
 def test_what_a_file_has_started_ends_when_the_runner_is_killed(tmp_path):
     (tmp_path / "my_lessons").mkdir()
     body = (
@@ -341,6 +397,6 @@ def test_what_a_file_has_started_ends_when_the_runner_is_killed(tmp_path):
     started = int(pid.read_text())
     runner.kill()
     runner.wait()
-    while time.monotonic() < until and Path(f"/proc/{started}").exists():
+    while lives(started) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not Path(f"/proc/{started}").exists()
+    assert not lives(started)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectives import Send
-from lessons.answer import Answer, load_answer
+from lessons.answer import Answer, load_answer, read_answer
 from lessons.catalogue import Catalogue
 from lessons.judge import judge
 from lessons.manifest import COURSE, Lesson
@@ -72,6 +72,42 @@ def test_a_file_that_is_no_answer_is_told_so(sentence: str, tmp_path: Path) -> N
     assert sentence in [_id(one) for one in _findings(COURSE[1], path)]
 
 
+UNREAD = {
+    "latin-1": ("x = 1\n# é\n".encode("latin-1"), "not saved as utf-8, as Python expects it: a character in line 2"),
+    "first line": ("# é".encode("latin-1"), "a character in line 1"),
+    "gbk": ("# 早\n".encode("gbk"), "Save the file as UTF-8"),
+    "other than it says": ("# coding: ascii\n\nx = 'é'\n".encode(), "not saved as ascii"),
+    "utf-16": ("x = 1\n".encode("utf-16"), "saved as UTF-16"),
+    "utf-16 without a mark": ("x = 1\n".encode("utf-16-le"), "NUL byte in line 1"),
+    "null": (b"x = 1\ny = '\0'\n", "NUL byte in line 2"),
+    "unknown": (b"# coding: latin-77\n", "unknown encoding: latin-77"),
+    "no text": (b"# coding: rot13\n", "names its encoding is wrong"),
+}
+
+
+@pytest.mark.parametrize("name", UNREAD)
+def test_a_file_in_another_encoding_is_told_so(name: str, tmp_path: Path) -> None:
+    data, words = UNREAD[name]
+    path = tmp_path / "answer.py"
+    path.write_bytes(data)
+    (finding,) = _findings(COURSE[1], path)
+    assert words in SAY.say(finding.sentence)
+    assert "answer.py" in Catalogue("zh").say(finding.sentence)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8", "utf-8-sig", "gbk"])
+def test_a_file_may_name_its_encoding(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "answer.py"
+    letter = "早" if encoding == "gbk" else "é"
+    path.write_bytes(f"# coding: {encoding}\r\nx = '{letter}'\r\n".encode(encoding))
+    source = read_answer(path)
+    assert isinstance(source, str)
+    assert "\r" not in source
+    answer = load_answer(path, source)
+    assert isinstance(answer, Answer)
+    assert answer.module.x == letter
+
+
 def test_a_file_that_leaves_python_while_it_loads_is_told_so(tmp_path: Path) -> None:
     findings = _findings(COURSE[1], _written(tmp_path, "import sys\nsys.exit(3)\n"))
     assert [_id(one) for one in findings] == ["file.load"]
@@ -104,6 +140,67 @@ def test_what_happens_in_ranks_is_told(body: str, sentence: str, tmp_path: Path)
     assert sentence in [_id(one) for one in _findings(COURSE[1], _written(tmp_path, ROTATE + body))]
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "    if dist.get_rank() == 0: import ctypes; ctypes.string_at(0)\n",
+            "It was in line 4 of answer.py, in rotate.",
+        ),
+        ("    if dist.get_rank() == 0: os._exit(3)\n", ""),
+        ("    if dist.get_rank() == 0: dist.isend(mine, 1); os._exit(3)\n", "isend to rank 1 (answer.py:4)"),
+        (
+            "    if dist.get_rank() == 0: dist.isend(mine, 1); os.kill(os.getpid(), 9)\n",
+            "isend to rank 1 (answer.py:4)",
+        ),
+    ],
+)
+def test_a_rank_that_is_gone_is_told_with_its_line(body: str, said: str, tmp_path: Path) -> None:
+    waits = "    while dist.get_rank(): time.sleep(9)\n"
+    found = _findings(COURSE[1], _written(tmp_path, ROTATE + body + waits))
+    (gone,) = [one for one in found if one.function == "rotate"]
+    told = [SAY.say(detail) for detail in gone.details if isinstance(detail, Said)]
+    assert told == [] if not said else said in told[0]
+
+
+def test_threads_that_a_file_leaves_running_are_no_mistake(tmp_path: Path) -> None:
+    solution = (HERE.parents[1] / "lessons/course/01_send_and_receive/solution.py").read_text(encoding="utf-8")
+    thread = "import threading, time\nthreading.Thread(target=time.sleep, args=(20,)).start()\n"
+    assert _findings(COURSE[1], _written(tmp_path, f"{solution}\n\n{thread}")) == []
+
+
+TAKE_TURNS = """    rank, size, got = dist.get_rank(), dist.get_world_size(), [None]
+    for turn in (rank % 2, 1 - rank % 2):
+        if turn:
+            dist.recv_object_list(got, src=(rank - 1) % size)
+        else:
+            dist.send_object_list([mine], dst=(rank + 1) % size)
+    return got[0]
+"""
+ASK_ON = """    rank, size = dist.get_rank(), dist.get_world_size()
+    theirs = mine.clone()
+    work = dist.isend(mine, dst=(rank + 1) % size), dist.irecv(theirs, src=(rank - 1) % size)
+    while not all(one.is_completed() for one in work):
+        time.sleep(0.001)
+    return theirs
+"""
+
+
+def test_objects_for_tensors_are_too_dear(tmp_path: Path) -> None:
+    found = _findings(COURSE[1], _written(tmp_path, ROTATE + TAKE_TURNS))
+    (dear,) = [one for one in found if one.function == "rotate"]
+    assert _id(dear) == "bare.objects"
+    assert "answer.py:" in SAY.say(dear.sentence)
+    assert "sends 2 messages on 4 ranks" in SAY.say(dear.details[0])
+
+
+def test_who_asks_on_and_on_whether_a_message_is_there_is_told_to_wait(tmp_path: Path) -> None:
+    found = _findings(COURSE[1], _written(tmp_path, ROTATE + ASK_ON))
+    (asked,) = [one for one in found if one.function == "rotate"]
+    assert "is_completed() is asked again and again of send to rank" in SAY.say(asked.sentence)
+    assert "is_completed()" in Catalogue("zh").say(asked.sentence)
+
+
 PROGRAM = "from collectives import Recv, Reduce, Send\ndef reduce_scatter(rank, size):\n"
 
 
@@ -113,6 +210,9 @@ PROGRAM = "from collectives import Recv, Reduce, Send\ndef reduce_scatter(rank, 
         ("    while True: yield ()\n", "program.endless"),
         ("    yield 1 / 0\n", "program.raised"),
         ("    yield 'something'\n", "messages.no_operation"),
+        ("    yield Send, Recv\n", "messages.bare_class"),
+        ("    yield Recv\n", "messages.bare_class"),
+        ("    return Recv\n", "program.returned_one"),
         ("    yield Send(0, to=(rank + 1) % size)\n", "proof.never_received"),
         ("    yield Send(9, to=(rank + 1) % size), Recv(9, source=(rank - 1) % size)\n", "messages.in_operation"),
     ],

@@ -185,3 +185,11 @@ def test_naming_figures_costs_nothing() -> None:
     code = f"import lessons.manifest, sys; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 5])
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_steps_circles_and_runs_fit_a_narrow_screen(number: int, language: str) -> None:
+    for figure in COURSE[number].figures.values():
+        lines = figure.lines(Catalogue(language), 40)
+        assert max(line.cell_len for line in lines) <= 40, [line.plain for line in lines]

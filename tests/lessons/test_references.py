@@ -56,6 +56,17 @@ def test_whatever_comes_is_compared(name: str, nonsense: object) -> None:
     assert not all(reference.same(nonsense, reference.answer(*one), one) for one in reference.examples)
 
 
+@pytest.mark.parametrize("body", ["yield 1.0; yield 2.0", "yield from points", "return (yield)"])
+def test_a_generator_is_no_pair_of_numbers(body: str, tmp_path: Path) -> None:
+    """Not even one whose values would be right: a caller gets the generator."""
+    answer = load_answer(tmp_path / "answer.py", f"def fit(points):\n    {body}\n")
+    assert isinstance(answer, Answer)
+    (finding,) = Formula("fit").cheap(answer, Catalogue())
+    assert isinstance(finding, Finding)
+    assert isinstance(finding.sentence, Said)
+    assert finding.sentence.id == "formula.generator"
+
+
 def test_ring_orders_cross_as_rarely_as_any() -> None:
     answer = REFERENCES["ring_order"].answer
     for count in range(1, 7):

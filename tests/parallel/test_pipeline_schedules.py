@@ -400,7 +400,7 @@ def test_names_and_files(tmp_path):
     assert find(f"{mine}:program").steps(0, 2, 3) == find("gpipe").steps(0, 2, 3)
     with pytest.raises(ValueError, match="there is no 'programme' in it; did you mean program"):
         find(f"{mine}:programme")
-    with pytest.raises(ValueError, match="is a int: use a PipelineSchedule or a function"):
+    with pytest.raises(ValueError, match="is of type int: use a PipelineSchedule or a function"):
         find(f"{mine}:number")
     assert find(find("1f1b")) is not None
 

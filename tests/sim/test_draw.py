@@ -5,12 +5,14 @@ import gzip
 import importlib.util
 import io
 import json
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from collectives.span import Span
 from sim.draw import palette, pictures, terminal
@@ -70,8 +72,8 @@ def test_a_schedule_of_slots_is_drawn_a_cell_a_slot(monkeypatch: pytest.MonkeyPa
         "1f1b",
         "stage 0 F0F1····B0──··B1──",
         "stage 1 ··F0B0──F1B1──····",
-        "        ┴─────────────────",
-        "slots   0",
+        "        ┴────────────────┴",
+        "slots   0                9",
         "        F forward  B backward  · idle",
     ]
 
@@ -108,8 +110,8 @@ def test_a_run_in_seconds_is_drawn_to_scale(monkeypatch: pytest.MonkeyPatch) -> 
     spans = [Span(0, "compute", "F 0", 0.0, 1e-3), Span(0, "compute", "B 0", 1.7e-3, 3.73e-3)]
     assert terminal.gantt(Replay("to scale", {}, ["rank 0"], spans), 47).splitlines()[1:4] == [
         "rank 0 F0─────────·······B0────────────────────",
-        "       ┴──────────┴─────────┴──────────┴───────",
-        "ms     0          1         2          3",
+        "       ┴──────────┴─────────┴──────────┴──────┴",
+        "ms     0          1         2          3   3.73",
     ]
 
 
@@ -166,13 +168,62 @@ def test_a_box_never_shows_a_part_of_its_chunks(monkeypatch: pytest.MonkeyPatch)
         row = terminal.gantt(run, 80).splitlines()[1].removeprefix("rank 0 ")
         assert set(row) <= set(">─-")
         arrows = Replay("", {}, ["rank 0"], [Span(0, "send 0", "send to 3", 0.0, 1.0)])
-        assert terminal.gantt(arrows, 20).splitlines()[1] == ("rank 0 →3" if encoding == "utf-8" else "rank 0 >3")
+        assert terminal.gantt(arrows, 20).splitlines()[1] in ("rank 0 →3────", "rank 0 >3----")
 
 
 def test_numbers_in_a_row_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_stdout(monkeypatch, "utf-8")
-    spans = [Span(0, "send 0", f"send {9 + i}", float(i), i + 1.0) for i in range(3)]
-    assert terminal.gantt(Replay("", {}, ["rank 0"], spans), 30).splitlines()[1] == "rank 0 9──10 11 "
+    spans = [Span(0, "send 0", f"send {9 + i}", float(i), i + 1.0) for i in range(4)]
+    assert terminal.gantt(Replay("", {}, ["rank 0"], spans), 20).splitlines()[1] == "rank 0 9──10 11 12 "
+    assert terminal.gantt(Replay("", {}, ["rank 0"], spans), 80).splitlines()[1] == "rank 0 9─────10────11────12────"
+
+
+def test_messages_are_told_by_their_row_and_their_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_stdout(monkeypatch, "utf-8")
+    spans = [
+        Span(0, "send 0", "send 0", 0.0, 2e-3), Span(1, "recv 0", "recv 0", 0.0, 2e-3),
+        Span(1, "send 0", "send 0", 2e-3, 4e-3), Span(2, "recv 0", "recv 0", 2e-3, 4e-3),
+    ]  # fmt: skip
+    assert terminal.gantt(Replay("relay", {}, [], spans), 80).splitlines() == [
+        "relay",
+        "rank 0 send 0─────······",
+        "rank 1 send ······0─────",
+        "rank 1 recv 0─────······",
+        "rank 2 recv ······0─────",
+        "            ┴──────────┴",
+        "ms          0          4",
+        "            0─ message with chunk 0  · idle",
+    ]
+
+
+def test_channels_keep_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_stdout(monkeypatch, "utf-8")
+    spans = [Span(0, f"send {channel}", f"send {channel}", 0.0, 1.0) for channel in range(2)]
+    lines = terminal.gantt(Replay("", {}, ["rank 0"], spans), 40).splitlines()
+    assert [line[:13] for line in lines[1:3]] == ["rank 0 send 0", "rank 0 send 1"]
+
+
+@pytest.mark.parametrize("width", [24, 40, 80])
+@pytest.mark.parametrize("size", [2, 4, 9])
+def test_the_legend_explains_what_is_drawn_and_nothing_else(size: int, width: int) -> None:
+    _, *lines = terminal.gantt(ring(size), width).splitlines()
+    axis = next(number for number, line in enumerate(lines) if "┴" in line)
+    left = lines[axis].index("┴")
+    rows, legend = "".join(line[left:] for line in lines[:axis]), " ".join(" ".join(lines[axis + 2 :]).split())
+    assert ("message with chunk" in legend) == bool(re.search(r"\d", rows))
+    for mark, word in {">": "send", "<": "receive", "·": "idle"}.items():
+        assert (mark in rows) == (f"{mark} {word}" in legend)
+
+
+def test_an_axis_has_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_stdout(monkeypatch, "utf-8")
+    for size, width in ((2, 24), (4, 40), (4, 80), (9, 80)):
+        lines = terminal.gantt(ring(size), width).splitlines()
+        rule, numbers = next((a, b) for a, b in pairwise(lines) if "┴" in a)
+        assert rule.strip()[0] == rule.strip()[-1] == "┴"
+        unit, first, *_, last = numbers.split()
+        assert (unit, first, last) == ("ms", "0", f"{2 * (size - 1)}")
+        assert cell_len(numbers) == cell_len(rule)
 
 
 def test_the_launch_is_in_the_first_row() -> None:
@@ -195,7 +246,7 @@ def test_messages_that_take_no_time_have_no_row() -> None:
 def test_a_run_in_which_nothing_happens_has_no_length(monkeypatch: pytest.MonkeyPatch) -> None:
     fake_stdout(monkeypatch, "utf-8")
     run = Replay("nothing", {"bottleneck": ""}, ["rank 0"], [], links=[Curve("0->1", "GB/s", [0.0], [0.0], 50.0)])
-    assert terminal.gantt(run).splitlines() == ["nothing", "rank 0 ", "", "s", "       · idle"]
+    assert terminal.gantt(run).splitlines() == ["nothing", "rank 0 "]
     assert "0->1" in terminal.links(run)
     assert "over 0 s" in chart(run).description
 

@@ -75,8 +75,8 @@ def test_wide_letters_line_up_in_the_terminal(monkeypatch: pytest.MonkeyPatch) -
         "流水线",
         "阶段 0 F0··B0──",
         "b      ··F0····",
-        "       ┴───────",
-        "格     0",
+        "       ┴──────┴",
+        "格     0      4",
         "       F 前向  B 反向  · 空闲",
     ]
     assert terminal.grid(hops(["进程 0", "b"]), 2e-3, 40).splitlines() == [

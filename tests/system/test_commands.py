@@ -78,7 +78,7 @@ def test_list_names_algorithm_collective_and_cost(tmp_path):
 
 def test_show_draws_the_ring():
     printed = command("show", "ring", "--ranks", "4").splitlines()
-    assert printed[0].startswith("ring all_reduce on 4 ranks: 4 chunks, steps: 6, messages: 24")
+    assert printed[0].startswith("ring all_reduce (ranks: 4), chunks: 4, steps: 6, messages: 24")
     step_0 = printed[printed.index(next(line for line in printed if line.startswith("step 0"))) + 1 :]
     assert step_0[0].split() == ["rank", "0", "0", "0", "+03", "0", "←", "2", "from", "rank", "3"]
     assert printed[-3].split() == ["rank", "3", "=0123", "0123", "0123", "0123", "←", "0", "from", "rank", "2"]
@@ -93,9 +93,10 @@ def test_show_draws_everything(name):
 def test_show_and_prove_a_users_file(tmp_path):
     (tmp_path / "mine.py").write_text(RING.format(off=""))
     (tmp_path / "wrong.py").write_text(RING.format(off=" - 1"))
-    assert command("show", "mine.py:all_reduce", cwd=tmp_path).startswith("all_reduce all_reduce on 4 ranks")
-    assert "9 proofs, all right" in command("prove", "--algorithm", "mine.py:all_reduce", cwd=tmp_path)
-    assert "3 proofs, all right" in command("prove", "--algorithm", "mine:all_reduce", "--ranks", "2,4-5", cwd=tmp_path)
+    assert command("show", "mine.py:all_reduce", cwd=tmp_path).startswith("all_reduce all_reduce (ranks: 4)")
+    assert "proofs: 9, all right" in command("prove", "--algorithm", "mine.py:all_reduce", cwd=tmp_path)
+    few = command("prove", "--algorithm", "mine:all_reduce", "--ranks", "2,4-5", cwd=tmp_path)
+    assert "proofs: 3, all right" in few
     refused = command("prove", "--algorithm", "wrong.py:all_reduce", "--json", "out.json", cwd=tmp_path, status=1)
     assert "wrong (order): the message from rank" in refused
     row = json.loads((tmp_path / "out.json").read_text())["rows"][-1]
@@ -111,7 +112,7 @@ def test_prove_everything(tmp_path):
     assert all(list(row) == keys and row["ok"] for row in rows)
     ring = next(r for r in rows if (r["algorithm"], r["collective"], r["ranks"]) == ("ring", "all_reduce", 4))
     assert (ring["steps"], ring["messages"], ring["bytes_per_rank"]) == (6, 24, 1.5)
-    assert f"# {len(rows)} proofs, all right" in printed
+    assert f"# proofs: {len(rows)}, all right" in printed
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 # expects: rotate: deadlock, all send first: a wait() right after isend is a send
 # finding: rotate waits.cycle
-# says: rank 0 waits for rank 1, which waits for rank 0: both send first (rank 0 sends to rank 1, rank 1 sends to rank 0); put the send and the receive into one step, or let one rank do the opposite first [rank 0 at 01_waits_before_it_receives.py:18, rank 1 at 01_waits_before_it_receives.py:18]
+# says: rank 0 waits for rank 1, which waits for rank 0: both send first (rank 0 sends to rank 1, rank 1 sends to rank 0); begin the send and the receive together, with isend and irecv, or let one rank do the opposite first [rank 0 at 01_waits_before_it_receives.py:18, rank 1 at 01_waits_before_it_receives.py:18]
 from __future__ import annotations
 
 from collections.abc import Iterator

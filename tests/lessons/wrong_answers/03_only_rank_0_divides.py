@@ -1,6 +1,6 @@
 # expects: average_bare: rank 0 has the mean, the others the sum: only rank 0 divides
 # finding: average_bare values.divided_by_some
-# says: Ranks 1, 2 have the sum, the others the mean: every rank has to divide, or the root before it sends the result.
+# says: Some ranks (1, 2) have the sum, the others the mean: every rank has to divide, or the root before it sends the result.
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: all_reduce_bare: only rank 0 is right, the others still have their own data: the sum is not sent back
 # finding: all_reduce_bare values.only_ranks
-# says: Only ranks 0 are right; ranks 1, 2 still have what they began with. Has the result been sent to them, and written into the tensor that was passed?
+# says: Only some ranks (0) are right; the others (1, 2) still have what they began with. Has the result been sent to them, and written into the tensor that was passed?
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: root_bytes: a tuple of what is sent and what is received
 # finding: root_bytes formula.add
-# says: root_bytes(2, 8) gives (8, 8), a tuple. The parts are right: return their sum, one number.
+# says: root_bytes(2, 8) gives (8, 8), of type tuple. The parts are right: return their sum, one number.
 from __future__ import annotations
 
 from collections.abc import Iterator

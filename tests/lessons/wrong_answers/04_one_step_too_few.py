@@ -1,6 +1,6 @@
 # expects: reduce_scatter_bare: one step too few: the contribution of one rank is lacking
 # finding: reduce_scatter_bare values.too_few
-# says: A step too few: on 3 ranks every rank sends 1 messages, and needs 2 to hear of all the others.
+# says: A step too few: on 3 ranks a rank has to send 2 times to hear of all the others, and here it is 1.
 from __future__ import annotations
 
 from collections.abc import Iterator

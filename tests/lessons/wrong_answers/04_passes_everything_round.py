@@ -1,6 +1,6 @@
 # expects: reduce_scatter_bare: right, but whole buffers are sent, n-1 of them (all-gather)
 # finding: reduce_scatter_bare costs.whole
-# says: Each message is the whole buffer: a rank sends 3 buffers on 4 ranks, where 3/4 is enough. Cut it into chunks, and send one at a time.
+# says: Each message is the whole buffer: a rank sends 3× the buffer on 4 ranks, where 3/4× is enough. Cut it into chunks, and send one at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator

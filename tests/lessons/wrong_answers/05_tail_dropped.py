@@ -1,6 +1,6 @@
 # expects: all_reduce_bare: the tail is dropped: elements beyond numel // size * size are never summed
 # finding: all_reduce_bare values.tail
-# says: Only the last 3 of 15 elements are wrong: the tail that is left when the length is divided by the ranks is forgotten.
+# says: Only the end is wrong, 3 of 15 elements: the tail that is left when the length is divided by the ranks is forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: all_reduce_bare: right, but every message is the whole buffer
 # finding: all_reduce_bare costs.whole
-# says: Each message is the whole buffer: a rank sends 3 buffers on 4 ranks, where 3/2 is enough. Cut it into chunks, and send one at a time.
+# says: Each message is the whole buffer: a rank sends 3× the buffer on 4 ranks, where 3/2× is enough. Cut it into chunks, and send one at a time.
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: bus_bandwidth: algbw and busbw where busbw is asked
 # finding: bus_bandwidth formula.pick
-# says: bus_bandwidth(4, 1048576, 0.001) gives (1.048576, 1.572864), a tuple. Asked is one number; it is number 2 of these.
+# says: bus_bandwidth(4, 1048576, 0.001) gives (1.048576, 1.572864), of type tuple. Asked is one number; it is number 2 of these.
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 # expects: fit: a dict instead of two numbers
 # finding: fit formula.pair_kind
-# says: fit([(1024, 1.23e-05), (2048, 1.31e-05), (4096, 1.52e-05), (8192, 1.88e-05), (16384, 2.71e-05)]) gives {'alpha': 1.1175e-05, 'beta': 9.64749243951613e-10}, a dict. Return the two numbers themselves, alpha first: (alpha, beta).
+# says: fit([(1024, 1.23e-05), (2048, 1.31e-05), (4096, 1.52e-05), (8192, 1.88e-05), (16384, 2.71e-05)]) gives {'alpha': 1.1175e-05, 'beta': 9.64749243951613e-10}, of type dict. Return the two numbers themselves, alpha first: (alpha, beta).
 from __future__ import annotations
 
 from collections.abc import Sequence
