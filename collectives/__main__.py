@@ -9,6 +9,8 @@ DOOR = Door(
     "Collectives written as schedules: list them, draw them, prove them right, run and time them.",
     {
         "bench": "collectives.bench",
+        "diff": "collectives.commands.diff",
+        "links": "collectives.commands.links",
         "list": "collectives.commands.listing",
         "show": "collectives.commands.showing",
         "prove": "collectives.commands.proving",

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from .contract import BLOCK_ONLY
-from .schedule import Buffer, Chunk, ChunkLike, Operation, Program, Recv, Reduce, Schedule, Send, Step
+from .contract import BLOCK_ONLY, CONTRACTS
+from .schedule import Buffer, Chunk, ChunkLike, Operation, Program, Recv, Reduce, Schedule, Send, Step, Symmetric
 from .sentence import Sentence
 
 ChunkMap: TypeAlias = Sequence[ChunkLike | Sequence[ChunkLike]]
@@ -91,22 +91,30 @@ def rooted(schedule: Schedule, root: int, size: int) -> Schedule:
     """``schedule`` with ``root`` in the place of rank 0: everybody moves up by ``root``, around the ring."""
     if root == 0:
         return schedule
-    ranks = [(rank + root) % size for rank in range(size)]
-    count = schedule.chunk_count(size)
-    mine = count // size
+    return ordered(schedule, [(rank + root) % size for rank in range(size)], schedule.symmetric)
+
+
+def ordered(schedule: Schedule, order: Sequence[int], symmetric: Symmetric = False) -> Schedule:
+    """``schedule`` with rank ``order[i]`` in the place of rank i; every rank keeps its own block.
+
+    Args:
+        order: a permutation of the ranks.
+        symmetric: what holds of the new schedule; that of the old one holds if the order is a rotation.
+    """
+    count = schedule.chunk_count(len(order))
+    mine = count // len(order)
     chunks = None
-    if schedule.collective in ("gather", "scatter"):
-        chunks = [ranks[c // mine] * mine + c % mine for c in range(count)]
+    if CONTRACTS[schedule.collective].blocks:
+        chunks = [order[c // mine] * mine + c % mine for c in range(count)]
 
     keep = {"scratch", BLOCK_ONLY.get(schedule.collective, "scratch")}  # the rank's own block has its own numbers
+    position = {rank: i for i, rank in enumerate(order)}
 
     def moved(channel: int) -> Program:
-        return lambda rank, size: place(schedule.steps((rank - root) % size, size, channel), ranks, chunks, keep)
+        return lambda rank, size: place(schedule.steps(position[rank], size, channel), order, chunks, keep)
 
     programs = {program: moved(schedule.programs.index(program)) for program in schedule.programs}  # same stays same
-    return Schedule(
-        schedule.collective, [programs[p] for p in schedule.programs], count, f"{schedule}", schedule.symmetric
-    )
+    return Schedule(schedule.collective, [programs[p] for p in schedule.programs], count, f"{schedule}", symmetric)
 
 
 def split(schedule: Schedule, k: int) -> Schedule:

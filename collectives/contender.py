@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,8 +15,9 @@ from torch.distributed.distributed_c10d import _get_process_group_store
 import collectives
 
 from .pattern import Pattern, count_wrong, fill
+from .schedule import Schedule
+from .wire import wire
 
-NATIVE = "native"
 _LATE = 0.003  # seconds by which a rank is late for a barrier that is checked
 
 
@@ -25,6 +26,7 @@ class Problem:
     """What to do: the same on all ranks, save ``rank``.
 
     count: elements of the buffer, or of one block where it has one a rank. redop: ``none`` where nothing is reduced.
+    group: None for all ranks; root, rank and ranks are those within it.
     """
 
     collective: str
@@ -35,10 +37,15 @@ class Problem:
     ranks: int
     count: int
     device: torch.device
+    group: dist.ProcessGroup | None = None
 
     @property
     def in_place(self) -> bool:
         return self.collective in ("all_reduce", "reduce", "broadcast")
+
+    @property
+    def global_root(self) -> int:
+        return self.root if self.group is None else dist.get_global_rank(self.group, self.root)
 
     @property
     def op(self) -> Any:
@@ -77,17 +84,22 @@ class Operands:
 
     # The calls.
 
-    def ours(self, algorithm: str) -> Callable[[], object]:
+    def ours(self, algorithm: str | Schedule) -> Callable[[], object]:
         """Our collective with this algorithm."""
-        if self.problem.collective == "barrier":
-            return partial(collectives.barrier, algorithm=algorithm)
-        return self._call(collectives, {"algorithm": algorithm})
+        return self._call(collectives, {"algorithm": algorithm, "group": self.problem.group})
 
-    def native(self) -> Callable[[], object]:
-        """The backend's own."""
-        if self.problem.collective == "barrier":
-            return dist.barrier
-        return self._call(dist, {})
+    def native(self, group: dist.ProcessGroup | None = None) -> Callable[[], object]:
+        """The backend's own, in another group of the same ranks if one is given."""
+        return self._call(dist, {"group": group or self.problem.group})
+
+    def wire(self, order: Sequence[int] | None) -> Callable[[], object] | None:
+        """What the ring of the collective moves; None if it has none. It writes to neither tensor."""
+        p = self.problem
+        source = self.result if p.collective == "reduce_scatter" else self.given
+        if source is None:
+            return None
+        share = -(-p.count // p.ranks) if p.collective == "all_reduce" else p.count
+        return wire(p.collective, source[:share], p.group, order)
 
     def _call(self, library: Any, options: dict[str, Any]) -> Callable[[], object]:
         """The functions of ``torch.distributed``, which our library has under the same names.
@@ -96,12 +108,14 @@ class Operands:
         """
         p = self.problem
         match p.collective:
+            case "barrier":
+                return partial(library.barrier, **options)
             case "all_reduce":
                 return partial(library.all_reduce, self.given, p.op, **options)
             case "reduce":
-                return partial(library.reduce, self.given, p.root, p.op, **options)
+                return partial(library.reduce, self.given, p.global_root, p.op, **options)
             case "broadcast":
-                return partial(library.broadcast, self.given, p.root, **options)
+                return partial(library.broadcast, self.given, p.global_root, **options)
             case "all_gather":
                 call = getattr(library, "all_gather_single", None) or library.all_gather_into_tensor
                 return partial(call, self.result, self.given, **options)
@@ -109,9 +123,9 @@ class Operands:
                 call = getattr(library, "reduce_scatter_single", None) or library.reduce_scatter_tensor
                 return partial(call, self.result, self.given, p.op, **options)
             case "gather":
-                return partial(library.gather, self.given, self._blocks(self.result), p.root, **options)
+                return partial(library.gather, self.given, self._blocks(self.result), p.global_root, **options)
             case "scatter":
-                return partial(library.scatter, self.result, self._blocks(self.given), p.root, **options)
+                return partial(library.scatter, self.result, self._blocks(self.given), p.global_root, **options)
             case "all_to_all":
                 return partial(library.all_to_all_single, self.result, self.given, **options)
         raise ValueError(f"collective {p.collective!r} has no call here")
@@ -182,8 +196,9 @@ def _early(problem: Problem, call: Callable[[], object], word: str) -> int:
 
     The late rank leaves a word in the store of the group before it comes. No clocks are compared.
     """
-    assert dist.group.WORLD is not None
-    store = _get_process_group_store(dist.group.WORLD)
+    group = problem.group or dist.group.WORLD
+    assert group is not None
+    store = _get_process_group_store(group)
     early = 0
     for late in range(min(problem.ranks, 8)):
         key = f"collectives/bench/{word}/{late}"

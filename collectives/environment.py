@@ -7,6 +7,8 @@ import platform
 import socket
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,35 @@ import torch
 import torch.distributed as dist
 
 from . import __version__
+from .machine_text import driver_version, nics, topology_text
 from .settings import Settings, cores
 
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_")
 
 
-def describe(settings: Settings, backend: str) -> dict[str, Any]:
-    """The same on every rank: a collective operation. Environment variables are rank 0's."""
-    everyone: list[Any] = [None] * dist.get_world_size()
-    device = torch.cuda.get_device_name() if backend == "nccl" else _processor()
-    dist.all_gather_object(everyone, (socket.gethostname(), device, cores(), _is_batch()))
-    hosts = Counter(host for host, *_ in everyone)
-    return {
+@dataclass(frozen=True)
+class Host:
+    """What one rank says of where it is."""
+
+    name: str
+    device: str
+    cores: int
+    batch: bool
+    nics: tuple[str, ...]
+    driver: str | None
+    topology: str | None
+
+
+def describe(backend: str) -> tuple[dict[str, Any], list[str]]:
+    """The same on every rank: a collective operation. Environment variables are rank 0's.
+
+    Hosts are called host0, host1, … in the order of their ranks, so that a file can be given away; their real names
+    come beside it, for the heading.
+    """
+    everyone = _gathered(backend)
+    names = {name: f"host{i}" for i, name in enumerate(dict.fromkeys(host.name for host in everyone))}
+    first = {names[host.name]: host for host in reversed(everyone)}
+    environment = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "ringlab": __version__,
         "torch": torch.__version__,
@@ -34,39 +53,80 @@ def describe(settings: Settings, backend: str) -> dict[str, Any]:
         "system": platform.platform(),
         "backend": backend,
         "nccl": ".".join(map(str, torch.cuda.nccl.version())) if backend == "nccl" else None,
-        "devices": dict(Counter(device for _, device, *_ in everyone)),
-        "hosts": dict(hosts),
+        "devices": dict(Counter(host.device for host in everyone)),
+        "hosts": dict(Counter(names[host.name] for host in everyone)),
         "ranks": len(everyone),
-        "cores": {host: count for host, _, count, _ in everyone},
+        "cores": {name: first[name].cores for name in names.values()},
+        "nics": {name: list(first[name].nics) for name in names.values()},
+        "driver": {name: first[name].driver for name in names.values()},
+        "topology": {name: text for name in names.values() if (text := first[name].topology)},
         "threads": torch.get_num_threads(),
-        "scheduler": "batch" if all(batch for *_, batch in everyone) else "default",
+        "scheduler": "batch" if all(host.batch for host in everyone) else "default",
         "autogroup": _is_apart(),
         "congestion_control": _read("/proc/sys/net/ipv4/tcp_congestion_control"),
         "load": [round(load, 2) for load in os.getloadavg()] if hasattr(os, "getloadavg") else None,
+        "command": sys.argv[1:],
+        "variables": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name.startswith(_PREFIXES) and not name.startswith("NCCL_DEBUG")
+        },
+    }
+    return environment, list(names)
+
+
+def hosts_of_ranks(names: Sequence[str]) -> list[str]:
+    """Every rank's host, as files call it; a collective operation.
+
+    Args:
+        names: what the hosts are really called, in the order of their ranks.
+    """
+    everyone: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(everyone, socket.gethostname())
+    return [f"host{names.index(name)}" for name in everyone]
+
+
+def asked(settings: Settings) -> dict[str, Any]:
+    """What a run was asked for, as far as it is to be known later."""
+    return {
         "mode": "blocking" if settings.blocking else "pipelined",
         "iters": settings.iters,
         "warmup_iters": settings.warmup,
         "rounds": settings.rounds,
+        "cycles": settings.cycles,
         "check": settings.check,
-        "command": sys.argv[1:],
-        "variables": {name: value for name, value in sorted(os.environ.items()) if name.startswith(_PREFIXES)},
+        "groups": [list(group) for group in settings.groups] if len(settings.groups) > 1 else None,
+        "orders": [list(order) for order in settings.orders],
     }
 
 
-def heading(environment: dict[str, Any], settings: Settings) -> list[str]:
-    """The lines above the table."""
+def machine_lines(environment: dict[str, Any], names: Sequence[str]) -> list[str]:
+    """The versions, and a line a host."""
+    e = environment
+    nccl = f", NCCL {e['nccl']}" if e["nccl"] else ""
+    lines = [f"ringlab {e['ringlab']}, torch {e['torch']}{nccl}, python {e['python']}, backend {e['backend']}"]
+    return lines + [_host_line(e, host, name) for host, name in zip(e["hosts"], names, strict=True)]
+
+
+def heading(environment: dict[str, Any], settings: Settings, names: Sequence[str]) -> list[str]:
+    """The lines above the table.
+
+    Args:
+        names: what the hosts are really called.
+    """
     e = environment
     one_host = len(e["hosts"]) == 1
-    nccl = f", NCCL {e['nccl']}" if e["nccl"] else ""
-    lines = [
-        f"ringlab {e['ringlab']}, torch {e['torch']}{nccl}, python {e['python']}, backend {e['backend']}",
-        f"ranks {e['ranks']}, hosts: {_counted(e['hosts'], 'rank')}, "
-        f"cores a host: {', '.join(str(count) for count in e['cores'].values())}",
-        f"devices: {_counted(e['devices'], 'rank')}",
+    lines = machine_lines(e, names)
+    lines += [
         f"{settings.collective}, {e['mode']}: {settings.rounds} rounds of one block a contender; a block is "
         f"{f'{settings.iters} iterations' if settings.iters else 'iterations of about 40 ms'}; "
         f"warmup {settings.warmup}, check {settings.check}",
     ]
+    if len(settings.groups) > 1:
+        shown = " | ".join(" ".join(map(str, group)) for group in settings.groups)
+        lines.append(f"{len(settings.groups)} groups at once: {shown}")
+    if settings.orders:
+        lines.append(f"order {' and '.join(','.join(map(str, order)) for order in settings.orders)}")
     if e["scheduler"] == "batch":
         lines.append(
             "scheduler: SCHED_BATCH set on the ranks, for ours and the backend's alike; "
@@ -86,8 +146,29 @@ def heading(environment: dict[str, Any], settings: Settings) -> list[str]:
     return lines
 
 
-def _counted(counts: dict[str, int], unit: str) -> str:
-    return ", ".join(f"{name} ({count} {unit}{'s' if count > 1 else ''})" for name, count in counts.items())
+def _host_line(environment: dict[str, Any], host: str, name: str) -> str:
+    """``host0 (node-a): 8 ranks, NVIDIA H100, 96 cores, NICs mlx5_0 mlx5_1, driver 550.54, NCCL 2.29.7``."""
+    e, ranks = environment, environment["hosts"][host]
+    parts = [f"{ranks} rank{'s' if ranks > 1 else ''}", ", ".join(e["devices"]), f"{e['cores'][host]} cores"]
+    if e["nics"][host]:
+        parts.append(f"NICs {' '.join(e['nics'][host])}")
+    if e["driver"][host]:
+        parts.append(f"driver {e['driver'][host]}")
+    if e["nccl"]:
+        parts.append(f"NCCL {e['nccl']}")
+    return f"{host} ({name}): {', '.join(parts)}"
+
+
+def _gathered(backend: str) -> list[Host]:
+    """Every rank's host; only the first rank of each asks nvidia-smi, which takes a second."""
+    everyone: list[Any] = [None] * dist.get_world_size()
+    mine = socket.gethostname()
+    dist.all_gather_object(everyone, mine)
+    topology = topology_text() if everyone.index(mine) == dist.get_rank() else None
+    device = torch.cuda.get_device_name() if backend == "nccl" else _processor()
+    host = Host(mine, device, cores(), _is_batch(), tuple(nics()), driver_version(), topology)
+    dist.all_gather_object(everyone, host)
+    return everyone
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""Start rank processes: once (``run``), kept warm (``Pool``), or join those that torchrun has started (``join``).
+"""Start rank processes: once (``run``), kept warm (``Pool``), or join those that a launcher has started (``join``).
 
 A command that needs ranks works in every place with::
 
@@ -15,10 +15,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from .crew import Crew, RankFailed, RankTimeout, Start
+from .launcher import place_of
+from .roll_call import Facts, call_roll, check_roll
 from .worker import Orders, dumps, start_group
 
 __all__ = ["Pool", "RankFailed", "RankTimeout", "join", "launched", "run"]
@@ -131,48 +136,58 @@ class Pool:
         self._close(self._grace if kind is None else 0)
 
 
-# rank, number of ranks, number on this host: of torchrun, srun, Open MPI. Of srun's step, not of the job: the script of
-# a batch job is no rank
-_PLACES = (
-    ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
-    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
-)
-
-
-def _place() -> tuple[int, int, int] | None:
-    for rank, size, local in _PLACES:
-        if rank in os.environ and size in os.environ:
-            return int(os.environ[rank]), int(os.environ[size]), int(os.environ.get(local, "0"))
-    return None
-
-
 def launched() -> bool:
-    """Whether this process already is a rank: of torchrun, of ``run``, or of srun or mpirun with MASTER_ADDR set."""
-    return "MASTER_ADDR" in os.environ and _place() is not None
+    """Whether this process already is a rank: of torchrun, srun, mpirun, or of ``run``.
+
+    Raises:
+        ValueError: a launcher's variables that cannot be read.
+    """
+    return place_of(os.environ) is not None
 
 
 @contextlib.contextmanager
 def join(backend: str = "gloo", timeout: float = 300.0) -> Iterator[tuple[int, int]]:
     """Make the default group of a process that is ``launched``, yield (rank, size), and destroy it.
 
-    With NCCL the process is bound to the device of its local rank. A default group that exists already is used, and
-    stays.
+    The environment becomes that of torchrun, whoever has launched. With NCCL the process is bound to the device of its
+    local rank. A default group that exists already is used, and stays.
 
     Raises:
         RuntimeError: this process is no rank.
+        ValueError: the ranks cannot work together: see ``roll_call.check_roll``. No group has been made.
     """
     import torch.distributed as dist
+    from torch.distributed.rendezvous import rendezvous
 
     if dist.is_initialized():
         yield dist.get_rank(), dist.get_world_size()
         return
-    place = _place()
-    if place is None or not launched():
+    place = place_of(os.environ)
+    if place is None:
         raise RuntimeError("this process is no rank (no RANK, WORLD_SIZE and MASTER_ADDR): use torchrun, or launch.run")
-    rank, size, local = place
-    start_group(backend, rank, size, local, timeout, None)
+    os.environ |= place.variables()
+    limit = timedelta(seconds=timeout)
+    store, _, _ = next(iter(rendezvous("env://", timeout=limit)))
+    facts = _facts(place.local, "nccl" in backend)
+    check_roll(call_roll(store, place.rank, place.size, facts, timeout))
+    start_group(backend, place.rank, place.size, place.local, timeout, store)
     try:
-        yield rank, size
+        yield place.rank, place.size
     finally:
         dist.destroy_process_group()
+
+
+def _facts(local: int, on_gpus: bool) -> Facts:
+    """Of this rank, which is number ``local`` on its host."""
+    import torch
+
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        boot = ""
+    gpus = torch.cuda.device_count() if on_gpus else 0
+    if not gpus:
+        return Facts(socket.gethostname(), boot, str(torch.__version__))
+    uuid = str(torch.cuda.get_device_properties(local % gpus).uuid)
+    nccl = ".".join(map(str, torch.cuda.nccl.version()))
+    return Facts(socket.gethostname(), boot, str(torch.__version__), uuid, gpus, nccl)

@@ -26,8 +26,8 @@ MOST_ITERATIONS = 200
 class Timing:
     """One contender, over all ranks.
 
-    seconds: of an operation, one a round; cpu: CPU seconds that it took a rank's process (all its threads), one a
-    round; operations: in blocking mode, every one.
+    seconds: of an operation, one a round; cpu: CPU seconds that a rank's process (all its threads) spent until its
+    calls had returned, one a round: on CUDA the time to enqueue; operations: in blocking mode, every one.
     """
 
     seconds: list[float]
@@ -84,6 +84,14 @@ class Stopwatch:
         self.settle()
         return time.perf_counter() - began
 
+    def shared_once(self, call: Call) -> float:
+        """Seconds of one operation, the mean over the ranks."""
+        return self.summed(self.once(call)) / dist.get_world_size()
+
+    def summed(self, number: float) -> float:
+        """A number of every rank, added up on all."""
+        return self._shared([number], dist.ReduceOp.SUM)[0]
+
     def iterations(self, calls: Sequence[Call], warmup: int, wanted: int | None) -> list[int]:
         """Warm up; then how many iterations make a block of each, as rank 0 says.
 
@@ -126,9 +134,10 @@ class Stopwatch:
         worked, began = time.process_time(), time.perf_counter()
         for _ in range(iterations):
             call()
+        worked = time.process_time() - worked  # before the wait, which on CUDA is a busy one
         self.settle()
         seconds.append((time.perf_counter() - began) / iterations)
-        cpu.append((time.process_time() - worked) / iterations)
+        cpu.append(worked / iterations)
 
     def _single(self, call: Call, iterations: int, seconds: list[float], cpu: list[float]) -> None:
         total = 0.0
@@ -136,9 +145,9 @@ class Stopwatch:
             self.line_up()
             worked, began = time.process_time(), time.perf_counter()
             call()
+            total += time.process_time() - worked
             self.settle()
             seconds.append(time.perf_counter() - began)
-            total += time.process_time() - worked
         cpu.append(total / iterations)
 
     def _together(self, seconds: list[float], cpu: list[float], iterations: int, rounds: int) -> Timing:

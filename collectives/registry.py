@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .combinators import ordered, rings
 from .contract import CONTRACTS, contract_of
 from .schedule import ChunkCount, Program, Schedule, Symmetric, _per_rank
 from .sentence import Sentence
@@ -100,6 +101,22 @@ def find(collective: str, algorithm: str | Schedule) -> Schedule:
     if schedule.collective != collective:
         raise ValueError(f"algorithm {schedule} does {schedule.collective}, not {collective}: choose another")
     return schedule.with_options(**_parse(options, algorithm)) if options else schedule
+
+
+def arranged(algorithm: str, collective: str, orders: Sequence[Sequence[int]]) -> str | Schedule:
+    """The algorithm with its ranks in these orders; ``auto`` keeps its own.
+
+    Args:
+        orders: none leaves it as it is. Of several, plain ``ring`` runs one ring each; the others take the first.
+
+    Raises:
+        ValueError: there is no such algorithm.
+    """
+    if not orders or algorithm == "auto":
+        return algorithm
+    if algorithm == "ring" and len(orders) > 1:
+        return rings(orders, collective)
+    return ordered(find(collective, algorithm), orders[0])
 
 
 def find_all(algorithm: str, collective: str | None = None) -> list[Schedule]:

@@ -1,4 +1,4 @@
-"""What was measured, as a table in the manner of nccl-tests, as JSON and CSV, and as a plot. Needs no torch."""
+"""What was measured, as a table in the manner of nccl-tests, as JSON and as CSV. Needs no torch."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ import io
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
 
-from .atomic import replacing, write_text
+from .atomic import write_text
+
+if TYPE_CHECKING:
+    from .settings import Settings
 
 
 @dataclass(frozen=True)
 class Row:
     """One algorithm at one size. None where something does not apply or was not measured.
 
-    bytes: the whole buffer. time_us: median over the rounds; cpu_us: CPU time of a rank's process for an operation;
-    p50_us, p99_us: over single operations (blocking mode). algbw, busbw: GB/s (10⁹ bytes). wrong: elements over all
-    ranks. ratio: ours / native; null: native again / native, both medians of the rounds' ratios. picked: what ``auto``
-    has picked.
+    bytes: the whole buffer. time_us: median over the rounds, or over the cycles; cpu_us: CPU time of a rank's process
+    until its call has returned (on CUDA: to enqueue); p50_us, p99_us: over single operations (blocking mode). algbw,
+    busbw: GB/s (10⁹ bytes). wrong: elements over all ranks. ratio: ours / native; null: native again / native, both
+    medians of the rounds' ratios. picked: what ``auto`` has picked. iqr_us: the interquartile range of the times that
+    time_us is the median of. of_wire: the wire's time / ours. ratios: ours / each baseline, by name. expected_us,
+    expected_ratio: predicted before the run; residual: ratio / expected_ratio - 1. against_us, against_ratio: of
+    another benchmark's log, and ours / that. loaded_us: beside a computation; slowdown: loaded_us / time_us;
+    compute_slowdown: the computation's time beside this / alone.
     """
 
     collective: str
@@ -41,6 +48,17 @@ class Row:
     ratio: float | None
     null: float | None
     picked: str | None
+    iqr_us: float = 0.0
+    of_wire: float | None = None
+    ratios: dict[str, float] = field(default_factory=dict)
+    expected_us: float | None = None
+    expected_ratio: float | None = None
+    residual: float | None = None
+    against_us: float | None = None
+    against_ratio: float | None = None
+    loaded_us: float | None = None
+    slowdown: float | None = None
+    compute_slowdown: float | None = None
 
 
 @dataclass(frozen=True)
@@ -54,17 +72,57 @@ class Line:
     native_algbw: float | None
     native_wrong: int | None
 
+    def with_row(self, row: Row) -> Line:
+        """The same beside another row of the same size."""
+        native = row.native_time_us
+        return replace(self, row=row, native_algbw=None if native is None else row.bytes / native / 1e3)
+
 
 # name, unit, width; the first 13 are those of nccl-tests
 _ARGUMENTS = (("size", "(B)", 12), ("count", "(elements)", 13), ("type", "", 8), ("redop", "", 7), ("root", "", 5))
 _TIMES = (("time", "(us)", 10), ("algbw", "(GB/s)", 7), ("busbw", "(GB/s)", 7), ("#wrong", "", 7))
 _COMPARED = (("ratio", "", 7), ("null", "", 6), ("algorithm", "", -24))
-_OPERATIONS = (("p50", "(us)", 10), ("p99", "(us)", 10))
+# those that stand behind them where they are asked for: heading, unit, and a field of the row
+_EXTRA = {
+    "p50_us": ("p50", "(us)", 10),
+    "p99_us": ("p99", "(us)", 10),
+    "cpu_us": ("cpu", "(us)", 9),
+    "iqr_us": ("iqr", "(us)", 9),
+    "of_wire": ("of_wire", "", 7),
+    "expected_ratio": ("expected", "", 8),
+    "residual": ("residual", "(%)", 8),
+    "against_us": ("theirs", "(us)", 10),
+    "against_ratio": ("/theirs", "", 7),
+    "slowdown": ("slowed", "", 7),
+    "compute_slowdown": ("compute", "slowed", 8),
+}
 
 
-def title(blocking: bool) -> list[str]:
-    """The lines above the columns."""
-    columns = (*_ARGUMENTS, *_TIMES, *_TIMES, *_COMPARED, *(_OPERATIONS if blocking else ()))
+def columns(settings: Settings) -> list[str]:
+    """The fields that a run shows behind the usual ones."""
+    wanted = {
+        "p50_us": settings.blocking,
+        "p99_us": settings.blocking,
+        "cpu_us": True,
+        "iqr_us": settings.cycles > 1,
+        "of_wire": settings.baselines is None or "wire" in settings.baselines,
+        "expected_ratio": settings.predict,
+        "residual": settings.predict,
+        "against_us": bool(settings.against),
+        "against_ratio": bool(settings.against),
+        "slowdown": settings.compute is not None,
+        "compute_slowdown": settings.compute is not None,
+    }
+    return [name for name, shown in wanted.items() if shown]
+
+
+def title(extra: Sequence[str] = ()) -> list[str]:
+    """The lines above the columns.
+
+    Args:
+        extra: fields of a row to show behind the usual ones.
+    """
+    columns = (*_ARGUMENTS, *_TIMES, *_TIMES, *_COMPARED, *(_EXTRA[name] for name in extra))
     widths = [width for *_, width in columns]
     left, group = (sum(width + 1 for *_, width in part) for part in (_ARGUMENTS, _TIMES))
     lines = [
@@ -75,7 +133,7 @@ def title(blocking: bool) -> list[str]:
     return [f"#{line.rstrip()}" for line in lines]
 
 
-def table_line(line: Line, blocking: bool) -> str:
+def table_line(line: Line, extra: Sequence[str] = ()) -> str:
     """A row of the table: columns between blanks, the first 13 as nccl-tests has them (N/A for what there is not)."""
     row = line.row
     algorithm = row.algorithm if row.picked is None else f"{row.algorithm}({row.picked})"
@@ -87,76 +145,62 @@ def table_line(line: Line, blocking: bool) -> str:
         _number(line.native_wrong, 0),
     )
     compared = (_number(row.ratio, 2), _number(row.null, 2), "_".join(algorithm.split()))
-    columns: tuple[tuple[str, str, int], ...] = (*_ARGUMENTS, *_TIMES, *_TIMES, *_COMPARED)
     cells = [str(row.bytes), str(line.count), line.type, row.redop, str(line.root), *ours, *native, *compared]
-    if blocking:
-        columns = (*columns, *_OPERATIONS)
-        cells += [_time(row.p50_us), _time(row.p99_us)]
+    cells += [_extra_cell(name, getattr(row, name)) for name in extra]
+    columns = (*_ARGUMENTS, *_TIMES, *_TIMES, *_COMPARED, *(_EXTRA[name] for name in extra))
     return " " + _joined(cells, [width for *_, width in columns]).rstrip()
 
 
-def closing(wrong: int, rows: Sequence[Row]) -> list[str]:
-    """The last two lines, which scripts read. The average is of our rows."""
-    average = sum(row.busbw for row in rows) / len(rows) if rows else 0.0
+def _extra_cell(name: str, value: float | None) -> str:
+    if name.endswith("_us"):
+        return _time(value)
+    if name == "residual":
+        return "N/A" if value is None else f"{100 * value:+.0f}"
+    return _number(value, 2)
+
+
+def average_busbw(rows: Sequence[Row]) -> float:
+    """The mean of all rows, GB/s; as nccl-tests has it."""
+    return sum(row.busbw for row in rows) / len(rows) if rows else 0.0
+
+
+def closing(wrong: int, rows: Sequence[Row], least: float | None = None) -> list[str]:
+    """The last two lines, which scripts read. The average is of our rows.
+
+    Args:
+        least: the average that was asked for, GB/s; the last line then says whether it was reached.
+    """
+    average = average_busbw(rows)
+    verdict = "" if least is None else " OK" if average >= least else f" FAILED (at least {least:g} was asked for)"
     return [
         f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}",
-        f"# Avg bus bandwidth    : {average:.6g}",
+        f"# Avg bus bandwidth    : {average:.6g}{verdict}",
     ]
 
 
-def write_json(path: str | os.PathLike[str], environment: dict[str, Any], rows: Sequence[Row]) -> None:
-    """``{"environment": …, "rows": […]}``, all or nothing."""
-    result = {"environment": environment, "rows": [asdict(row) for row in rows]}
+def write_json(
+    path: str | os.PathLike[str], environment: dict[str, Any], rows: Sequence[Row], baselines: Sequence[Row] = ()
+) -> None:
+    """``{"environment": …, "rows": […], "baselines": […]}``, all or nothing.
+
+    Args:
+        baselines: the wire and the backend's own under other settings, in rows like ours.
+    """
+    result = {
+        "environment": environment,
+        "rows": [asdict(row) for row in rows],
+        "baselines": [asdict(row) for row in baselines],
+    }
     write_text(path, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_csv(path: str | os.PathLike[str], rows: Sequence[Row]) -> None:
-    """One line a row, under the names that the JSON has; empty for None. All or nothing."""
+    """One line a row, under the names that the JSON has; empty for None, ``ratios`` as JSON. All or nothing."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [field.name for field in fields(Row)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(asdict(row) for row in rows)
+    writer.writerows({**asdict(row), "ratios": json.dumps(row.ratios)} for row in rows)
     write_text(path, text.getvalue())
-
-
-def write_plot(path: str | os.PathLike[str], environment: dict[str, Any], rows: Sequence[Row]) -> None:
-    """Bus bandwidth over size above, ratio to the backend below; rows of no bytes are left out. Needs matplotlib."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
-
-    figure = Figure(figsize=(8, 7), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    shown = [row for row in rows if row.bytes]
-    for algorithm in dict.fromkeys(row.algorithm for row in shown):
-        mine = [row for row in shown if row.algorithm == algorithm]
-        upper.plot([row.bytes for row in mine], [row.busbw for row in mine], "o-", label=algorithm, markersize=4)
-        with_ratio = [(row.bytes, row.ratio) for row in mine if row.ratio is not None]
-        lower.plot([size for size, _ in with_ratio], [ratio for _, ratio in with_ratio], "o-", markersize=4)
-    native = {row.bytes: row for row in shown if row.native_busbw is not None}
-    backend = environment["backend"]
-    upper.plot(list(native), [row.native_busbw or 0.0 for row in native.values()], "k--", label=f"{backend} itself")
-    lower.plot(list(native), [row.null or 1.0 for row in native.values()], "k--")
-    lower.axhline(1.0, color="grey", linewidth=0.8)
-    upper.set_ylabel("bus bandwidth (GB/s)")
-    lower.set_ylabel(f"time / {backend}'s (below 1: faster)")
-    lower.set_xlabel("buffer")
-    for axes in (upper, lower):
-        axes.set_xscale("log", base=2)
-        axes.grid(alpha=0.3)
-    lower.xaxis.set_major_formatter(FuncFormatter(lambda size, _: _binary(size)))
-    upper.legend(fontsize="small")
-    title = f"{shown[0].collective} of {shown[0].dtype}, " if shown else ""
-    upper.set_title(f"{title}{environment['ranks']} ranks, {backend}, {', '.join(environment['devices'])}", fontsize=9)
-    with replacing(path) as fresh:
-        figure.savefig(fresh, dpi=120)
-
-
-def _binary(size: float) -> str:
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:g} {unit}"
-        size /= 1024
-    return f"{size:g} GiB"
 
 
 def _joined(cells: Sequence[str], widths: Sequence[int]) -> str:

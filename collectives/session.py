@@ -5,21 +5,32 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 
-from . import report
-from .auto import choose
+from . import report, wire
+from .auto import choose, machine_here
+from .baseline import Baseline, baselines_of, make_group
 from .communicator import communicator
+from .compute import Compute
 from .contender import Operands, Problem, check
+from .contest import Contest, blank_row, compared
 from .contract import contract_of
-from .environment import describe, heading
-from .measure import Call, Stopwatch, Timing
+from .cycles import merged
+from .environment import asked, describe, heading
+from .expectation import Expectation, expect, expected, foretold, verdicts
+from .measure import Call, Stopwatch
+from .nccl_settings import Evidence
+from .order import Orders, orders_here
+from .probe import probes_of
 from .progress import Progress
-from .report import Line, Row
+from .registry import arranged, find
+from .report import Line, Row, columns
+from .schedule import Schedule
 from .settings import DTYPES, Settings
 from .span import Span
 from .trace import clock_offsets, watch
@@ -31,11 +42,14 @@ _REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError)  # what a
 class Outcome:
     """What a run found. wrong: elements over all ranks, ours and the backend's. All else is empty but on rank 0.
 
+    baselines: the rows of the wire and of the backend under other settings.
+
     spans, names: of the trace, and how it calls the ranks.
     """
 
     environment: dict[str, Any] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
+    baselines: list[Row] = field(default_factory=list)
     wrong: int = 0
     spans: list[Span] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
@@ -52,105 +66,190 @@ class Session:
     """One rank's part."""
 
     def __init__(self, settings: Settings, backend: str) -> None:
-        self.settings = settings
+        self.settings, self.backend = settings, backend
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         index = torch.cuda.current_device() if backend == "nccl" else None
         self.device = torch.device("cpu") if index is None else torch.device("cuda", index)
         self.dtype = getattr(torch, DTYPES[settings.dtype][0])
         self.watch = Stopwatch(self.device, settings.blocking)
-        self.outcome = Outcome(environment=describe(settings, backend))
-        self.factor = contract_of(settings.collective).factor(self.ranks)
+        environment, self.hosts = describe(backend)
+        self.outcome = Outcome(environment={**environment, **asked(settings)})
+        self.factor = contract_of(settings.collective).factor(settings.members)
+        self.said: list[str] = []
+        self.group, self.baselines = self.groups()
+        self.orders = self.agreed_orders()
+        self.schedules = {name: arranged(name, settings.collective, self.orders) for name in settings.algorithms}
+        self.expectation: Expectation | None = None
+        self.compute = Compute(settings.compute, self.watch) if settings.compute else None
 
     def run(self) -> Outcome:
-        settings = self.settings
-        for line in heading(self.outcome.environment, settings):
-            self.say(f"# {line}")
-        for line in report.title(settings.blocking):
-            self.say(line)
-        sizes = list(settings.sizes())
-        with Progress(len(sizes) * settings.rounds, self.rank == 0) as progress:
-            for number, nbytes in enumerate(sizes):
-                measured = self.size(number, settings.count(nbytes), progress)
-                with progress.aside():
-                    for row in measured:
-                        self.say(report.table_line(row, settings.blocking))
-        for line in report.closing(self.outcome.wrong, self.outcome.rows):
-            self.say(line)
+        settings, rows, baselines = self.settings, self.outcome.rows, self.outcome.baselines
+        for text in (*heading(self.outcome.environment, settings, self.hosts), *self.said):
+            self.say(f"# {text}")
+        if settings.predict and settings.members > 1:
+            self.expectation = self.probe()
+        extra = columns(settings)
+        for text in report.title(extra):
+            self.say(text)
+        cycles = [self.cycle(number, extra) for number in range(settings.cycles)]
+        lines: list[Line] = cycles[0]
+        if settings.cycles > 1:
+            together = merged([[line.row for line in cycle] for cycle in cycles])
+            lines = [line.with_row(row) for line, row in zip(lines, together, strict=True)]
+            self.say(f"# medians of {settings.cycles} cycles; iqr is the interquartile range of their times")
+            for line in lines:
+                self.say(report.table_line(line, extra))
+        for line in lines:
+            (rows if line.row.algorithm in settings.algorithms else baselines).append(line.row)
+        for text in verdicts(rows, self.expectation, self.schedule):
+            self.say(f"# {text}")
+        for text in report.closing(self.outcome.wrong, rows, settings.least_busbw):
+            self.say(text)
         if settings.trace:
             self.gather_spans()
         return self.outcome
 
-    def size(self, number: int, count: int, progress: Progress) -> list[Line]:
-        """Time and check all contenders at one size."""
+    # What is made once.
+
+    def groups(self) -> tuple[dist.ProcessGroup | None, dict[str, dist.ProcessGroup]]:
+        """This rank's group if the ranks are divided (``--split``), and those of the baselines."""
+        settings, evidence = self.settings, Evidence()
+        own = None
+        if len(settings.groups) > 1:
+            own = make_group(Baseline("own"), settings.groups, self.backend, self.device)
+        found = {}
+        for baseline in baselines_of(self.backend):
+            if settings.baselines is not None and baseline.name not in settings.baselines:
+                continue
+            evidence.forget()
+            group = make_group(baseline, settings.groups, self.backend, self.device)
+            if self.sum(evidence.confirms(baseline.forced)) == self.ranks:
+                found[baseline.name] = group
+            else:
+                self.said.append(
+                    f"{baseline.name} left out: NCCL's log does not confirm its settings; unset NCCL_DEBUG"
+                )
+        return own, found
+
+    def agreed_orders(self) -> Orders:
+        """Those that were given, or that rank 0 finds on its machine."""
+        if not self.settings.find_order:
+            return self.settings.orders
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", self.ranks))
+        found: list[Any] = [orders_here(local, self.ranks) if self.rank == 0 and self.backend == "nccl" else None]
+        dist.broadcast_object_list(found, 0)
+        if found[0] is None:
+            return ()
+        orders, sentence = found[0]
+        self.said.append(sentence)
+        self.outcome.environment["orders"] = [list(order) for order in orders]
+        return cast("Orders", orders)
+
+    def probe(self) -> Expectation:
         settings = self.settings
-        problem = Problem(
-            settings.collective, self.dtype, settings.redop, settings.root, self.rank, self.ranks, count, self.device
-        )
-        operands = Operands(problem)
-        native = self.accepted(operands.native())
-        calls = {algorithm: operands.ours(algorithm) for algorithm in settings.algorithms}
-        operands.clear()
-        timings, first, again = self.time(calls, native, progress)
-        blocks = self.ranks if contract_of(settings.collective).blocks else 1
-        nbytes = count * blocks * settings.itemsize if settings.collective != "barrier" else 0
-        if settings.trace:
-            for algorithm, call in calls.items():
-                self.watch.line_up()
-                label = f"{settings.collective} of {nbytes} bytes, {algorithm}"
-                self.outcome.spans += watch(communicator(), call, f"{label} ({number})", nbytes)
-        wrong = {a: self.check(operands, call, True, f"{number}/{a}") for a, call in calls.items()}
-        native_wrong = self.check(operands, native, False, f"{number}/native")
-        self.outcome.wrong += sum(count or 0 for count in (*wrong.values(), native_wrong))
-        lines = []
-        for algorithm, timing in timings.items():
-            row = self.row(algorithm, nbytes, timing, wrong[algorithm], first, again)
-            rate = None if first is None else nbytes / first.typical / 1e9
-            kind = "none" if row.dtype is None else settings.dtype
-            count = 0 if row.dtype is None else count
-            lines.append(Line(row, count, kind, settings.root, rate, native_wrong))
-        self.outcome.rows += [line.row for line in lines]
+        probes = probes_of(settings.members, self.group, self.device)
+        believed = machine_here(self.backend, settings.members, settings.members)
+        expectation = expect(probes, self.watch.shared_once, believed, settings.members)
+        for text in foretold(expectation, settings, self.schedule):
+            self.say(f"# {text}")
+        return expectation
+
+    def schedule(self, algorithm: str, nbytes: int) -> Schedule:
+        """What runs under that name at that size."""
+        found = self.schedules[algorithm]
+        if found == "auto":
+            found = choose(self.settings.collective, nbytes or 1, self.group)
+        return find(self.settings.collective, found)
+
+    # What is done at every size.
+
+    def cycle(self, number: int, extra: Sequence[str]) -> list[Line]:
+        """All sizes once."""
+        settings, lines = self.settings, []
+        only = settings.cycles == 1
+        if not only:
+            self.say(f"# cycle {number + 1} of {settings.cycles}")
+        sizes = list(settings.sizes())
+        with Progress(len(sizes) * settings.rounds, self.rank == 0) as progress:
+            for place, nbytes in enumerate(sizes):
+                measured = self.size(number * len(sizes) + place, nbytes, progress)
+                lines += measured
+                with progress.aside():
+                    for line in measured:
+                        self.say(("" if only else "#") + report.table_line(line, extra))
         return lines
 
-    def time(
-        self, calls: dict[str, Call], native: Call | None, progress: Progress
-    ) -> tuple[dict[str, Timing], Timing | None, Timing | None]:
-        """Our timings, and the backend's two: its calls stand first and last among the contenders."""
+    def size(self, number: int, wanted: int, progress: Progress) -> list[Line]:
+        """Time and check all contenders at one size."""
         settings = self.settings
-        contenders = [*calls.values()] if native is None else [native, *calls.values(), native]
-        iterations = self.watch.iterations(contenders, settings.warmup, settings.iters)
-        timings = self.watch.rounds(contenders, iterations, settings.rounds, progress.step)
-        if native is None:
-            return dict(zip(calls, timings, strict=True)), None, None
-        return dict(zip(calls, timings[1:-1], strict=True)), timings[0], timings[-1]
-
-    def row(
-        self, algorithm: str, nbytes: int, timing: Timing, wrong: int | None, first: Timing | None, again: Timing | None
-    ) -> Row:
-        settings, barrier = self.settings, self.settings.collective == "barrier"
-        p50, p99 = timing.percentile(50), timing.percentile(99)
-        picked = None
-        if algorithm == "auto":
-            picked = choose(settings.collective, 1 if barrier else nbytes)
-        return Row(
-            collective=settings.collective,
-            algorithm=algorithm,
-            bytes=nbytes,
-            dtype=None if barrier else DTYPES[settings.dtype][0],
-            redop=settings.redop,
-            ranks=self.ranks,
-            time_us=timing.typical * 1e6,
-            cpu_us=timing.cpu_typical * 1e6,
-            p50_us=None if p50 is None else p50 * 1e6,
-            p99_us=None if p99 is None else p99 * 1e6,
-            algbw=nbytes / timing.typical / 1e9,
-            busbw=nbytes / timing.typical / 1e9 * self.factor,
-            wrong=wrong,
-            native_time_us=None if first is None else first.typical * 1e6,
-            native_busbw=None if first is None else nbytes / first.typical / 1e9 * self.factor,
-            ratio=None if first is None else timing.over(first),
-            null=None if first is None or again is None else again.over(first),
-            picked=picked,
+        count, nbytes = settings.count(wanted), settings.row_bytes(wanted)
+        problem = Problem(
+            settings.collective,
+            self.dtype,
+            settings.redop,
+            settings.root,
+            dist.get_rank(self.group),
+            settings.members,
+            count,
+            self.device,
+            self.group,
         )
+        operands = Operands(problem)
+        contest = self.contest(operands)
+        operands.clear()
+        times = contest.time(self.watch, settings.warmup, settings.iters, settings.rounds, progress.step)
+        if settings.trace:
+            for algorithm, call in contest.ours.items():
+                self.watch.line_up()
+                label = f"{settings.collective} of {nbytes} bytes, {algorithm}"
+                self.outcome.spans += watch(communicator(self.group), call, f"{label} ({number})", nbytes)
+        calls = {name: call for name, call in contest.calls.items() if name != wire.NAME}
+        wrong = {
+            name: self.check(operands, call, name in contest.ours, f"{number}/{name}") for name, call in calls.items()
+        }
+        self.outcome.wrong += sum(count or 0 for count in wrong.values())
+        loaded = self.compute.beside(contest.calls, settings.iters, settings.rounds) if self.compute else {}
+        rate = None if times.first is None else nbytes / times.first.typical / 1e9
+        barrier = settings.collective == "barrier"
+        kind, shown = ("none", 0) if barrier else (settings.dtype, count)
+        dtype = None if barrier else DTYPES[settings.dtype][0]
+        nothing = blank_row(settings.collective, nbytes, dtype, settings.redop, settings.members)
+        lines = []
+        for name, timing in {**times.ours, **times.beside}.items():
+            blank = replace(nothing, algorithm=name, wrong=wrong.get(name))
+            row = self.completed(compared(times, timing, blank, self.factor), loaded.get(name))
+            lines.append(Line(row, shown, kind, settings.root, rate, wrong.get("native")))
+        return lines
+
+    def contest(self, operands: Operands) -> Contest:
+        """The contenders on these tensors; a baseline that the backend refuses is none."""
+        settings = self.settings
+        native = self.accepted(operands.native())
+        beside: dict[str, Call] = {}
+        wired = operands.wire(self.orders[0] if self.orders else None)
+        if wired is not None and (settings.baselines is None or wire.NAME in settings.baselines):
+            beside[wire.NAME] = wired
+        if native is not None:
+            beside |= {name: operands.native(group) for name, group in self.baselines.items()}
+        return Contest({name: operands.ours(found) for name, found in self.schedules.items()}, beside, native)
+
+    def completed(self, row: Row, loaded: tuple[float, float | None] | None) -> Row:
+        """A row with what stands beside the measurement: the pick, the prediction, another's log, a computation."""
+        changes: dict[str, Any] = {}
+        seconds = self.settings.against.get(row.bytes)
+        if seconds:
+            changes |= {"against_us": seconds * 1e6, "against_ratio": row.time_us / seconds / 1e6}
+        if loaded is not None:
+            seconds, changes["compute_slowdown"] = loaded
+            changes |= {"loaded_us": seconds * 1e6, "slowdown": seconds * 1e6 / row.time_us}
+        if row.algorithm in self.schedules:
+            if self.schedules[row.algorithm] == "auto":
+                changes["picked"] = choose(row.collective, row.bytes or 1, self.group)
+            if self.expectation is not None:
+                changes |= expected(self.expectation, self.schedule(row.algorithm, row.bytes), row)
+        return replace(row, **changes)
+
+    # What the ranks tell each other.
 
     def accepted(self, call: Call) -> Call | None:
         """The call, or None if the backend has it not for this dtype and reduction; the ranks agree."""
@@ -184,7 +283,8 @@ class Session:
         dist.gather_object((mine, socket.gethostname()), everyone)
         if everyone is not None:
             self.outcome.spans = [span for spans, _ in everyone for span in spans]
-            self.outcome.names = {rank: f"rank {rank} on {host}" for rank, (_, host) in enumerate(everyone)}
+            short = {name: f"host{i}" for i, name in enumerate(self.hosts)}
+            self.outcome.names = {rank: f"rank {rank} on {short[host]}" for rank, (_, host) in enumerate(everyone)}
 
     def say(self, line: str) -> None:
         """Rank 0 prints."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
+from .against import read_against
 from .atomic import check_writable
 from .contract import contract_of
-from .proof import PROVED_UP_TO, prove
-from .registry import algorithms, find
+from .division import groups_of
+from .entrants import choose_algorithms, parse_baselines
+from .order import AUTO, NATURAL, Orders, parse_order
+from .plot import check_plot
 
 MOST_SIZES = 10_000
 
@@ -31,13 +32,18 @@ DTYPES = {
 REDOPS = ("sum", "prod", "min", "max", "avg", "band", "bor", "bxor")
 MODES = ("pipelined", "blocking")
 SCHEDULERS = ("auto", "default")
+COMPUTE = ("gemm", "copy")
+MIN_BW = "NCCL_TESTS_MIN_BW"
 
 
 @dataclass(frozen=True)
 class Settings:
     """One run. ``dtype`` is a key of ``DTYPES``; ``backend`` None is to be found out; ``iters`` None is by time.
 
-    step: the factor from a size to the next if ``multiply``, else the bytes between them.
+    step: the factor from a size to the next if ``multiply``, else the bytes between them. groups: those that work at
+    the same time, each a tuple of ranks, all of ``members`` ranks. orders: one a ring, none for natural, or
+    (``find_order``) to be found on the machine. baselines: names, or None for all of the backend. against: bytes to
+    seconds, of another's log. least_busbw: GB/s, see the function of that name.
     """
 
     collective: str
@@ -60,6 +66,19 @@ class Settings:
     batch: bool
     timeout: float
     trace: bool
+    groups: tuple[tuple[int, ...], ...]
+    orders: Orders
+    find_order: bool
+    baselines: tuple[str, ...] | None
+    cycles: int
+    predict: bool
+    compute: str | None
+    against: Mapping[int, float]
+    least_busbw: float | None
+
+    @property
+    def members(self) -> int:
+        return len(self.groups[0])
 
     @property
     def itemsize(self) -> int:
@@ -84,9 +103,14 @@ class Settings:
             if size > self.maxbytes:
                 return
 
+    def row_bytes(self, nbytes: int) -> int:
+        """The bytes that a row of that size has in the end: a whole number of elements in every block."""
+        blocks = self.members if contract_of(self.collective).blocks else 1
+        return 0 if self.collective == "barrier" else self.count(nbytes) * blocks * self.itemsize
+
     def count(self, nbytes: int) -> int:
         """Elements: of the buffer, or of a block of it where it has one a rank, as nccl-tests counts them."""
-        blocks = self.ranks if contract_of(self.collective).blocks else 1
+        blocks = self.members if contract_of(self.collective).blocks else 1
         return nbytes // (self.itemsize * blocks)
 
 
@@ -110,30 +134,20 @@ def parse_dtype(text: str) -> str:
     raise ArgumentTypeError(f"{text!r} is not a datatype: use one of {', '.join(DTYPES)}")
 
 
-def split_algorithms(text: str) -> list[str]:
-    """``ring:channels=2,chunks=8,auto`` is two algorithms: a piece ``option=value`` belongs to the one before."""
-    found: list[str] = []
-    for piece in text.split(","):
-        if found and re.match(r"[A-Za-z_]\w*=", piece):
-            if ":" not in found[-1]:
-                raise ValueError(f"--algorithm {text!r}: options follow a colon: write {found[-1]}:{piece}")
-            found[-1] += "," + piece
-        elif piece.strip():
-            found.append(piece.strip())
-    return list(dict.fromkeys(found))
-
-
-def settings_of(args: Namespace, launched_ranks: int | None, local_ranks: int | None, first: bool) -> Settings:
+def settings_of(
+    args: Namespace, launched_ranks: int | None, local_ranks: int | None, first: bool, usual: int = 4
+) -> Settings:
     """Check the arguments.
 
     Args:
-        launched_ranks, local_ranks: how many torchrun has started, and on this host; None if it has not.
+        launched_ranks, local_ranks: how many a launcher has started, and on this host; None if none has.
+        usual: how many ranks to start if the arguments do not say.
         first: this is rank 0, or the process that starts the ranks: the one that writes the files.
 
     Raises:
         ValueError: it names the argument, the value and the fix.
     """
-    ranks = args.ranks if args.ranks is not None else launched_ranks or 4
+    ranks = args.ranks if args.ranks is not None else launched_ranks or usual
     if ranks < 1:
         raise ValueError(f"--ranks {ranks}: start at least 1")
     if launched_ranks not in (None, ranks):
@@ -155,6 +169,7 @@ def settings_of(args: Namespace, launched_ranks: int | None, local_ranks: int | 
         ("-w/--warmup_iters", args.warmup_iters, 0),
         ("--rounds", args.rounds, 5),
         ("-c/--check", args.check, 0),
+        ("-N/--cycles", args.cycles, 1),
     ):
         if value is not None and value < least:
             raise ValueError(f"{flag} {value}: use at least {least}")
@@ -165,13 +180,24 @@ def settings_of(args: Namespace, launched_ranks: int | None, local_ranks: int | 
     if contract.reduces and args.collective != "barrier":
         redop = args.redop
         _check_redop(redop, args.datatype)
-    if contract.rooted and not 0 <= args.root < ranks:
-        raise ValueError(f"-r/--root {args.root}: use a rank from 0 to {ranks - 1}")
+    groups = groups_of(args.split, ranks) if args.split else (tuple(range(ranks)),)
+    members = len(groups[0])
+    if contract.rooted and not 0 <= args.root < members:
+        raise ValueError(f"-r/--root {args.root}: use a rank from 0 to {members - 1}")
+    if contract.rooted and args.order not in (AUTO, NATURAL):
+        raise ValueError(
+            f"--order {args.order}: {args.collective} has a root, from which its order starts; leave it out"
+        )
+    if args.trace is not None and len(groups) > 1:
+        raise ValueError(
+            f"--trace {args.trace} with --split {args.split}: a trace is of one group; leave one of them out"
+        )
+    orders = parse_order(args.order, members)
     if first:
         _check_files(args)
     if args.plot is not None and args.collective == "barrier":
         raise ValueError(f"--plot {args.plot}: a barrier has no sizes to plot over; leave --plot out")
-    chosen, skipped = choose_algorithms(args.collective, args.algorithm, ranks)
+    chosen, skipped = choose_algorithms(args.collective, args.algorithm, members)
     return Settings(
         collective=args.collective,
         algorithms=tuple(chosen),
@@ -193,41 +219,39 @@ def settings_of(args: Namespace, launched_ranks: int | None, local_ranks: int | 
         batch=args.scheduler == "auto" and hasattr(os, "SCHED_BATCH") and cores() < 2 * (local_ranks or ranks),
         timeout=args.timeout,
         trace=args.trace is not None,
+        groups=groups,
+        orders=orders,
+        find_order=args.order == AUTO and not contract.rooted and len(groups) == 1,
+        baselines=parse_baselines(args.baselines),
+        cycles=args.cycles,
+        predict=args.predict or args.plot is not None,
+        compute=args.with_compute,
+        against=read_against(args.against, args.collective, members) if args.against is not None else {},
+        least_busbw=least_busbw(args.min_busbw, os.environ.get(MIN_BW)),
     )
 
 
-def choose_algorithms(collective: str, text: str | None, ranks: int) -> tuple[list[str], list[str]]:
-    """What ``--algorithm`` means, each found and proved for this number of ranks; and what was left out of ``all``.
+def least_busbw(asked: float | None, environment: str | None) -> float | None:
+    """The average bus bandwidth below which a run has failed, GB/s; None: any will do.
 
-    By default: ring and auto; without a ring, auto and all that there are but ``naive``.
+    Args:
+        asked: ``--min-busbw``, taken as it is.
+        environment: ``NCCL_TESTS_MIN_BW``, of which nccl-tests, and so we, forgive a tenth.
 
     Raises:
-        ValueError: an algorithm that does not exist, or is wrong.
+        ValueError: what the environment says is no number.
     """
-    built_in = [schedule.name for schedule in algorithms(collective)]
-    if text is None:
-        names = ["ring", "auto"] if "ring" in built_in else [*(n for n in built_in if n != "naive"), "auto"]
-    else:
-        names = split_algorithms(text)
-    if not names:
-        raise ValueError(f"--algorithm {text!r} names none: use one of {', '.join(built_in)}, auto or all")
-    asked = {name for name in names if name != "all"} if text is not None else set()
-    if "all" in names:
-        names = [*(name for name in names if name != "all"), *built_in, "auto"]
-    chosen, skipped = [], []
-    for name in dict.fromkeys(names):
-        try:
-            if name != "auto":
-                schedule = find(collective, name)
-                if ranks <= PROVED_UP_TO:
-                    prove(schedule, ranks)
-        except ValueError as error:
-            if name in asked:
-                raise ValueError(f"--algorithm {name}: {error}") from error
-            skipped.append(f"{name}: {error}")
-        else:
-            chosen.append(name)
-    return chosen, skipped
+    if asked is not None:
+        if not asked > 0:
+            raise ValueError(f"--min-busbw {asked:g}: use a number of GB/s above 0")
+        return asked
+    if not environment:
+        return None
+    try:
+        number = float(environment)
+    except ValueError:
+        raise ValueError(f"{MIN_BW}={environment!r} is no number of GB/s; write one, or unset it") from None
+    return 0.9 * number if number > 0 else None
 
 
 def cores() -> int:
@@ -250,7 +274,4 @@ def _check_files(args: Namespace) -> None:
             continue
         check_writable(f"--{flag}", path)
     if args.plot is not None:
-        if Path(args.plot).suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise ValueError(f"--plot {args.plot}: name a .png, .svg or .pdf file")
-        if importlib.util.find_spec("matplotlib") is None:
-            raise ValueError(f"--plot {args.plot} needs matplotlib: pip install 'ringlab[viz]', or leave --plot out")
+        check_plot(args.plot)

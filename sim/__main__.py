@@ -10,6 +10,7 @@ DOOR = Door(
     {
         "collective": "sim.commands.collective",
         "topology": "sim.commands.topology",
+        "rings": "sim.commands.rings",
         "calibrate": "sim.commands.calibrate",
         "validate": "sim.commands.validate",
         "overlay": "sim.commands.overlay",

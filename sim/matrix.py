@@ -6,11 +6,12 @@ many NVLinks join two GPUs. It says neither how fast a link is nor which GPU it 
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations
 
 from collectives.topo_matrix import TopoMatrix
 
-from .gpu import GPUS, gpu_of
+from .gpu import GPUS, Gpu, gpu_of
 from .machine import Machine
 
 LEVELS = ("PIX", "PXB", "PHB", "NODE", "SYS")
@@ -33,6 +34,8 @@ def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, l
         if (number := matrix.links(one, other))
     }
     parameters: dict[str, object] = {"local": count, "node": "alone"}
+    if known is None and (known := _likely(links)):
+        notes.append(f"by their NVLinks, these GPUs are taken for {known.name}; --gpu says it")
     link = known or UNKNOWN_LINK
     if links:
         numbers = set(links.values())
@@ -67,6 +70,18 @@ def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, l
     notes += _unknown(matrix)
     machine = Machine(name, "cluster", parameters, gpu=known.name if known else "", source="nvidia-smi topo -m")
     return machine, notes
+
+
+def _likely(links: dict[tuple[int, int], int]) -> Gpu | None:
+    """The GPU that has so many NVLinks in all (of 18, the oldest). Below 6 they may be any card's, but only V100s in a
+    cube mesh have pairs with one and pairs with two."""
+    if set(links.values()) == {1, 2}:
+        return GPUS["v100"]
+    of: Counter[int] = Counter()
+    for (a, b), number in links.items():
+        of.update({a: number, b: number})
+    most = max(links.values() if len(set(links.values())) == 1 else of.values(), default=0)
+    return next((gpu for gpu in GPUS.values() if gpu.nvlinks == most), None) if most >= 6 else None
 
 
 def _levels(matrix: TopoMatrix, pcie: float) -> tuple[tuple[str, tuple[tuple[int, ...], ...], float], ...]:

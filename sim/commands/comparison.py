@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from collectives.entrants import split_algorithms
 from collectives.progress import Progress
 from collectives.registry import algorithms, find
 from collectives.schedule import Schedule
-from collectives.settings import split_algorithms
 
 from ..graph import node_of
 from ..reading import read_first

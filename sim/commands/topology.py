@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 HELP = "read what nvidia-smi topo -m prints (or a machine file) and show the machine that it describes"
@@ -30,27 +29,16 @@ def main(args: argparse.Namespace) -> int:
     import json
 
     from collectives.atomic import check_writable, write_text
-    from collectives.topo_matrix import read_topo
 
     from ..machine_file import to_dict
-    from ..matrix import machine_of
-    from ..presets import find_machine
     from .output import write_json
+    from .subject import find_subject
 
     try:
         for option in ("out", "json"):
             if getattr(args, option) not in (None, "-"):
                 check_writable(f"--{option}", getattr(args, option))
-        path = Path(args.file)
-        matrix, notes = None, list[str]()
-        if path.is_file() and not (text := path.read_text(encoding="utf-8", errors="replace")).lstrip().startswith("{"):
-            try:
-                matrix = read_topo(text)
-            except ValueError as error:
-                raise ValueError(f"{args.file}: {error}") from None
-            machine, notes = machine_of(matrix, path.stem, args.gpu)
-        else:
-            machine = find_machine(args.file, args.gpu)
+        machine, matrix, notes = find_subject(args.file, args.gpu)
         network = machine.network(nodes=args.nodes) if machine.kind == "cluster" else machine.network()
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)

@@ -20,14 +20,15 @@ import pytest
 import torch
 
 from collectives import __main__ as commands
-from collectives import launch, pattern, report, span
+from collectives import launch, pattern, plot, report, span
 from collectives.contender import Operands, Problem, check
 from collectives.contract import CONTRACTS
+from collectives.entrants import split_algorithms
 from collectives.measure import Timing
 from collectives.pattern import PERIOD, Pattern, count_wrong, fill
 from collectives.reduction import combiner
 from collectives.report import Line, Row
-from collectives.settings import DTYPES, REDOPS, parse_size, settings_of, split_algorithms
+from collectives.settings import DTYPES, REDOPS, parse_size, settings_of
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]
@@ -303,13 +304,14 @@ def row(**changes: object) -> Row:
     values = dict.fromkeys(KEYS) | {
         "collective": "all_reduce", "algorithm": "auto", "bytes": 1 << 20, "dtype": "float32", "redop": "sum",
         "ranks": 4, "time_us": 1234.56, "cpu_us": 100.0, "algbw": 0.849, "busbw": 1.274, "wrong": 0,
-        "native_time_us": 1000.0, "native_busbw": 1.573, "ratio": 1.2346, "null": 1.01, "picked": "ring",
+        "native_time_us": 1000.0, "native_busbw": 1.573, "ratio": 1.2346, "null": 1.01, "picked": "ring", "iqr_us": 0.0,
+        "ratios": {},
     }  # fmt: skip
     return Row(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_a_row_reads_like_one_of_nccl_tests() -> None:
-    cells = report.table_line(Line(row(), 1 << 18, "float", -1, 1.049, 0), blocking=False).split()
+    cells = report.table_line(Line(row(), 1 << 18, "float", -1, 1.049, 0), ()).split()
     assert cells[13:] == ["1.23", "1.01", "auto(ring)"]
     size, count, kind, redop, root, *rest = cells[:13]
     assert (int(size), int(count), kind, redop, int(root)) == (1 << 20, 1 << 18, "float", "sum", -1)
@@ -318,13 +320,13 @@ def test_a_row_reads_like_one_of_nccl_tests() -> None:
 
 def test_what_there_is_not_is_not_a_number() -> None:
     without = row(wrong=None, native_time_us=None, native_busbw=None, ratio=None, null=None, p50_us=1.0, p99_us=2e4)
-    cells = report.table_line(Line(without, 1, "float", -1, None, None), blocking=True).split()
+    cells = report.table_line(Line(without, 1, "float", -1, None, None), ("p50_us", "p99_us")).split()
     assert cells[8:15] == ["N/A"] * 7
     assert cells[15:] == ["auto(ring)", "1.00", "20000"]
 
 
 def test_columns_are_named() -> None:
-    lines = report.title(blocking=True)
+    lines = report.title(["p50_us", "p99_us"])
     assert all(line.startswith("#") for line in lines)
     nccl_tests = "size count type redop root time algbw busbw #wrong time algbw busbw #wrong"
     assert " ".join(lines[1].split()) == f"# {nccl_tests} ratio null algorithm p50 p99"
@@ -349,7 +351,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path) -> No
 def test_a_plot_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = [row(), row(bytes=2 << 20), row(bytes=0), row(algorithm="ring", ratio=None, native_busbw=None)]
-    report.write_plot(tmp_path / "plot.svg", {"backend": "gloo", "ranks": 4, "devices": {"a CPU": 4}}, rows)
+    plot.write_plot(tmp_path / "plot.svg", {"backend": "gloo", "ranks": 4, "devices": {"a CPU": 4}}, rows)
     assert "<svg" in (tmp_path / "plot.svg").read_text()
 
 
@@ -426,7 +428,9 @@ def test_a_run_with_all_its_files(tmp_path: Path) -> None:
     files = {flag: tmp_path / f"out.{flag}" for flag in ("json", "csv", "trace")}
     flags = " ".join(f"--{flag} {file}" for flag, file in files.items())
     algorithms = "ring:channels=2,direct,auto"
-    done = command(f"collectives bench --ranks 2 -b 1K -e 16K -f 16 -n 3 -w 1 --algorithm {algorithms} {flags}")
+    done = command(
+        f"collectives bench --ranks 2 -b 1K -e 16K -f 16 -n 3 -w 1 --baselines none --algorithm {algorithms} {flags}"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     lines = done.stdout.splitlines()
@@ -440,7 +444,7 @@ def test_a_run_with_all_its_files(tmp_path: Path) -> None:
     assert any("loopback TCP" in line for line in lines)
 
     result = json.loads(files["json"].read_text())
-    assert list(result) == ["environment", "rows"]
+    assert list(result) == ["environment", "rows", "baselines"]
     assert [list(row) for row in result["rows"]] == [KEYS] * 6
     first = result["rows"][0]
     assert (first["collective"], first["algorithm"], first["bytes"]) == ("all_reduce", "ring:channels=2", 1024)
@@ -472,7 +476,7 @@ def test_under_torchrun(tmp_path: Path) -> None:
     file = tmp_path / "out.json"
     done = command(
         "torch.distributed.run --nproc-per-node 2 -m collectives bench --op all_gather -b 0 -e 8K -f 2048 -n 2 -w 1 "
-        f"-d half --mode blocking --algorithm bruck -c 0 --json {file}"
+        f"-d half --mode blocking --algorithm bruck -c 0 --baselines none --json {file}"
     )
     assert done.returncode == 0, done.stderr
     data = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
@@ -511,7 +515,7 @@ def test_ours_run_where_the_backend_refuses(monkeypatch: pytest.MonkeyPatch, cap
     def refuse() -> None:
         raise RuntimeError("Invalid scalar type")
 
-    monkeypatch.setattr(Operands, "native", lambda self: refuse)
+    monkeypatch.setattr(Operands, "native", lambda self, group=None: refuse)
     assert bench("--ranks 2 -b 4K -e 4K -n 1 -w 0 --backend gloo --op all_to_all --algorithm direct") == 0
     (cells,) = [line.split() for line in capfd.readouterr().out.splitlines() if not line.startswith("#")]
     assert cells[8:15] == ["0"] + ["N/A"] * 6

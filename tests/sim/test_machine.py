@@ -218,7 +218,7 @@ def test_nvlinks_of_a_matrix_are_links_or_a_switch() -> None:
     box, notes = machine_of(read_topo(matrix(*rows)), "box")
     assert box.parameters["node"] == "nvswitch"
     assert box.parameters["nvlink"] == pytest.approx(12 * 25e9 * 0.783)
-    assert any("is assumed" in note for note in notes)
+    assert any("taken for a100" in note for note in notes)
     assert any("NVSwitches" in note for note in notes)
 
 
