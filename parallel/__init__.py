@@ -1,1 +1,56 @@
-"""Data, tensor and pipeline parallelism on the collectives of this project."""
+"""Data, tensor and pipeline parallelism on the collectives of this project.
+
+Everything public imports from here. Schedules and closed forms need no torch; it is imported with what needs it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .clip import clip_grad_norm_
+    from .data import DataParallel, DistributedDataParallel
+    from .memory import Ledger
+    from .mesh import Mesh
+    from .precision import MixedPrecision, Precision
+    from .quantize import quantize_
+    from .recompute import checkpoint
+    from .zero import Zero
+
+_HOME = {
+    "clip": ("clip_grad_norm_",),
+    "data": ("DataParallel", "DistributedDataParallel"),
+    "memory": ("Ledger",),
+    "mesh": ("Mesh",),
+    "precision": ("MixedPrecision", "Precision"),
+    "quantize": ("quantize_",),
+    "recompute": ("checkpoint",),
+    "zero": ("Zero",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = [
+    "DataParallel",
+    "DistributedDataParallel",
+    "Ledger",
+    "Mesh",
+    "MixedPrecision",
+    "Precision",
+    "Zero",
+    "checkpoint",
+    "clip_grad_norm_",
+    "quantize_",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])
