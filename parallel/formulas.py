@@ -1,0 +1,101 @@
+"""Closed forms of what data parallel training holds and sends. No torch: the simulator reads them too.
+
+Of X elements on N ranks, in bytes, where an element costs p as a parameter, g as a gradient and K in the optimizer
+(mixed precision with Adam: p = g = 2, K = 12: master copy, momentum and variance in fp32)::
+
+    stage   splits                 bytes a rank            mixed precision
+    0       nothing                (p + g + K) X           16X
+    1       optimizer states       (p + g) X + K X/N       4X + 12X/N
+    2       and gradients          p X + (g + K) X/N       2X + 14X/N
+    3       and parameters         (p + g + K) X/N         16X/N
+
+Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", section 5.
+
+Every function is plain arithmetic, so numbers may be numpy arrays too: the search over plans computes many at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STAGES = (0, 1, 2, 3)
+
+
+@dataclass(frozen=True)
+class StateBytes:
+    """Bytes of parameters, gradients and optimizer states: of one element, or of a rank."""
+
+    parameters: float
+    gradients: float
+    optimizer: float
+
+    @property
+    def total(self) -> float:
+        return self.parameters + self.gradients + self.optimizer
+
+
+FULL = StateBytes(4, 4, 8)  # fp32 with Adam
+MIXED = StateBytes(2, 2, 12)  # 16-bit parameters and gradients, fp32 master copy and Adam
+ACCUMULATING = StateBytes(2, 4, 12)  # the same with gradients summed in fp32, as Megatron-LM does
+
+
+def check_stage(stage: int) -> None:
+    """Raises:
+    ValueError: a ZeRO stage that there is not.
+    """
+    if stage not in STAGES:
+        raise ValueError(f"zero={stage}: use 0 (nothing is split), 1, 2 or 3")
+
+
+def shard(elements: int, ranks: int) -> int:
+    """Elements that one rank owns: rounded up, so that all shards are equally long."""
+    return -(-elements // ranks)
+
+
+def state_bytes(elements: int, ranks: int = 1, stage: int = 0, element: StateBytes = MIXED) -> StateBytes:
+    """What a rank holds between steps.
+
+    Args:
+        elements: X, the parameters of the model, or of the part of it that these ranks share.
+        ranks: N, that split it.
+        stage: of ZeRO.
+        element: bytes of one.
+
+    Raises:
+        ValueError: a stage that there is not.
+
+    >>> state_bytes(7_500_000_000, 64, 2).total / 1e9
+    16.640625
+    """
+    check_stage(stage)
+    own = shard(elements, ranks)
+    return StateBytes(
+        (own if stage >= 3 else elements) * element.parameters,
+        (own if stage >= 2 else elements) * element.gradients,
+        (own if stage >= 1 else elements) * element.optimizer,
+    )
+
+
+def elements_sent(
+    elements: int, ranks: int, stage: int = 0, microbatches: int = 1, deferred: bool = False, kept: bool = False
+) -> StateBytes:
+    """Elements that a rank sends in one training step, as parameters and as gradients (``optimizer`` is 0).
+
+    ::
+
+        stage   parameters   gradients
+        0, 1    X            X           an all-reduce, or a reduce-scatter and an all-gather of the new parameters
+        2       X            X m         reduced after every microbatch
+        3       2X m         X m         gathered for forward and backward of every microbatch
+
+    each times (N - 1)/N, as in a ring.
+
+    Args:
+        deferred: stages 2 and 3 reduce gradients once a step, and hold all of them until then.
+        kept: stage 3 keeps what it gathered for the forward until the backward: X m.
+    """
+    check_stage(stage)
+    share = (ranks - 1) / ranks
+    gathers = (microbatches if kept else 2 * microbatches) if stage == 3 else 1
+    reductions = microbatches if stage >= 2 and not deferred else 1
+    return StateBytes(gathers * elements * share, reductions * elements * share, 0)
