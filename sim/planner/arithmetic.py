@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import math
+from typing import TypeVar, cast
 
 Number = TypeVar("Number", int, float)
 
@@ -25,3 +26,17 @@ def least(a: Number, b: Number) -> Number:
 def most(a: Number, b: Number) -> Number:
     """The larger one."""
     return pick(a > b, a, b)
+
+
+def log2(a: float) -> float:
+    """The binary logarithm."""
+    if isinstance(a, int | float):
+        return math.log2(a)
+    import numpy as np  # only where arrays are: one plan needs none
+
+    return cast("float", np.log2(a))
+
+
+def root(a: float) -> float:
+    """The square root."""
+    return cast("float", a**0.5)

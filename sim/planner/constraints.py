@@ -83,7 +83,8 @@ def _check_pipeline(model: Transformer, layout: Layout) -> None:
     if layout.vpp > 1 and layout.pp == 1:
         raise ValueError(f"vpp={layout.vpp} needs a pipeline: use --pp 2, or leave --vpp out")
     virtual = layout.pp * layout.chunks
-    if virtual > model.layers:
+    ends = 2 * (layout.vpp > 1)  # interleaved, the embedding and the output may be chunks of their own
+    if virtual > model.layers + ends:
         most_stages = model.layers // layout.chunks
         fix = f"--pp {most_stages}" if most_stages else f"--vpp {max(1, model.layers // layout.pp)}"
         raise ValueError(

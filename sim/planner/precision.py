@@ -34,6 +34,15 @@ class Precision:
     matmul_input: float
     compute: str
 
+    @property
+    def update_bytes(self) -> float:
+        """Bytes a parameter that the update reads and writes in eager mode: gradients to fp32, with fp16 divided by the
+        loss scale; their norm; scaled to the norm that is allowed; the optimizer; the new parameters."""
+        to_fp32 = self.state.gradients + 4 if self.state.gradients < 4 else 0
+        unscale = 8 if self.name == "fp16" else 0
+        norm, clip, read = 4, 8, 4
+        return to_fp32 + unscale + norm + clip + read + 2 * self.state.optimizer + self.state.parameters
+
 
 PRECISIONS = {
     precision.name: precision

@@ -1,4 +1,4 @@
-"""What one types: ``params``, ``memory``, ``flops``, ``inference``."""
+"""What one types: ``params``, ``memory``, ``flops``, ``inference``, ``step``, ``validate training``."""
 
 from __future__ import annotations
 
@@ -182,8 +182,92 @@ def test_a_hundred_thousand_gpus(capsys):
     assert numbers(capsys, "params", "--model", "gpt2", "--dp", "1T", "--zero", "1")["gpus"] == 10**12
 
 
-@pytest.mark.parametrize("command", ["params", "memory", "flops", "inference"])
+@pytest.mark.parametrize("command", ["params", "memory", "flops", "inference", "step --gpu a100 --pp 2 --gpus 4"])
 def test_light_imports(command):
-    code = f"import sys; from sim.__main__ import DOOR; DOOR.main(['{command}']); "
+    code = f"import sys; from sim.__main__ import DOOR; DOOR.main({command.split()}); "
     code += "assert not {'torch', 'numpy', 'networkx', 'rich', 'matplotlib'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+STEP = words("step --model llama3-70b --gpus 64 --tp 8 --pp 4 --sp --zero 1 --global-batch 128 --gpu h100")
+
+
+def test_step(capsys):
+    found = numbers(capsys, *STEP)
+    assert sum(found["breakdown"].values()) == found["time_s"]
+    assert found["tokens_per_s"] == pytest.approx(128 * 8192 / found["time_s"])
+    flops = 3 * 128 * sum(
+        2 * 8192 * 80 * (8192 * (8192 + 2 * 1024) + 8192 * 8192 + 3 * 8192 * 28672) * (i == 0)
+        + 4 * 8192**2 * 80 * 8192 * (i == 1)
+        + 2 * 8192 * 8192 * 128256 * (i == 2)
+        for i in range(3)
+    )  # fmt: skip
+    assert found["mfu"] == pytest.approx(flops / found["time_s"] / 64 / 989.4e12)
+    assert found["hfu"] == found["mfu"]
+    assert found["simulated_s"] == pytest.approx(found["time_s"], rel=0.03)
+    assert found["memory"]["per_gpu"] == numbers(capsys, "memory", *STEP[1:])["per_gpu"]["total"]
+    status, out, _ = run(capsys, *STEP)
+    assert status == 0
+    assert f"± {found['error']['mape']:g} %: mean error of {found['error']['n']} measured steps" in out
+    assert "event by event" in out
+
+
+def test_step_with_own_constants_and_pictures(capsys, tmp_path):
+    slow = numbers(capsys, *STEP, "--calibrate", "matmul=0.35")
+    assert slow["time_s"] > 1.5 * numbers(capsys, *STEP)["time_s"]
+    assert slow["error"] is None
+    status, out, _ = run(capsys, *STEP, "--picture")
+    assert (status, "rank" in out or "stage 0" in out, "F forward" in out) == (0, True, True)
+    svg, trace = tmp_path / "step.svg", tmp_path / "step.json"
+    assert run(capsys, *STEP, "--picture", str(svg))[0] == 0
+    assert ElementTree.parse(svg).getroot().tag.endswith("svg")
+    assert run(capsys, *STEP, "--picture", str(trace))[0] == 0
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_a_step_on_very_many_gpus_answers(capsys):
+    told = words("step --model deepseek-v3 --gpus 100352 --ep 64 --pp 16 --gpu gb300 --precision fp8")
+    assert numbers(capsys, *told, "--global-batch", "100352")["gpus"] == 100352
+
+
+@pytest.mark.parametrize(("told", "message"), [
+    ("step --model gpt2", "a step needs a GPU: add --gpu h100, or --machine dgx-h100"),
+    ("step --model gpt2 --machine laptop --gpu h100", "laptop is no cluster of GPUs"),
+    ("step --model gpt2 --gpu a100 --software 1999", "software '1999' is unknown"),
+    ("step --model gpt2 --gpu a100 --calibrate matmul=9", "matmul=9: a share is a number from 0.01 to 1"),
+    ("step --model gpt2 --gpu a100 --picture step.gif", "--picture step.gif: use a name that ends in .svg"),
+    ("step --model gpt2 --gpu a100 --precision fp8", "a100 does not compute in fp8"),
+    ("validate training nowhere.csv", "nowhere.csv: cannot be read"),
+    ("validate training --leave-one-out speed", "--leave-one-out speed: use matmul, attention"),
+    ("validate collectives", "validate collectives needs a file"),
+])  # fmt: skip
+def test_what_step_and_validate_refuse(capsys, told, message):
+    status, out, err = run(capsys, *words(told))
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_validate_training(capsys, tmp_path):
+    found = numbers(capsys, "validate", "training")
+    assert [one["n"] for one in found["sets"]] == [6, 4, 14, 19]
+    assert len(found["rows"]) == 43
+    for one in found["sets"]:
+        rows = [row for row in found["rows"] if row["source"] == one["name"]]
+        sizes = sorted(100 * abs(row["predicted_s"] / row["measured_s"] - 1) for row in rows)
+        assert one["mape"] == pytest.approx(sum(sizes) / len(sizes), abs=0.006)
+    own = tmp_path / "own.csv"
+    own.write_text(
+        "source,model,seq,gpu,gpus,tp,microbatch,globalbatch,precision,iteration_s,iteration_is\n"
+        "mine,llama3-8b,8192,h100,8,1,1,8,bf16,2.0,measured\n"
+        "a tool,llama3-8b,8192,h100,8,1,1,8,bf16,1.0,simulated\n"
+        "mine,llama9-8b,8192,h100,8,1,1,8,bf16,1.0,measured\n"
+    )
+    found = numbers(capsys, "validate", "training", str(own))
+    assert [(one["name"], one["kind"]) for one in found["sets"]] == [
+        ("mine", "measured"), ("a tool", "agreement with a simulator"),
+    ]  # fmt: skip
+    assert found["left_out"][0]["reason"] == "no shape, and no model 'llama9-8b' is known"
+    _, out, _ = run(capsys, "validate", "training", str(own))
+    assert "simulated by others: agreement, and no accuracy" in out
+    assert "not modelled" in out
