@@ -16,10 +16,17 @@ DOOR = Door(
         "overlay": "sim.commands.overlay",
         "hosts": "sim.commands.hosts",
         "pipeline": "sim.commands.pipeline",
+        "params": "sim.commands.params",
+        "memory": "sim.commands.memory",
+        "flops": "sim.commands.flops",
+        "step": "sim.commands.step",
+        "inference": "sim.commands.inference",
     },
     """examples:
   python -m sim collective --algorithm ring --ranks 8 --size 1G --topology dgx-h100
   python -m sim pipeline --schedule 1f1b --stages 4 --microbatches 8
+  python -m sim memory --model llama3-70b --gpus 64 --tp 8 --pp 4 --zero 1 --gpu h100
+  python -m sim step --model llama3-70b --gpus 64 --tp 8 --pp 4 --sp --zero 1 --gpu h100
   python -m sim topology topo.txt""",
 )
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 _TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _BANDWIDTHS = {"gb": 1e9, "mb": 1e6, "gbit": 1e9 / 8, "mbit": 1e6 / 8, "kbit": 1e3 / 8}
 _BINARY = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
+LARGEST_COUNT = 10**24
 LARGEST_SIZE, LONGEST, SLOWEST, FASTEST = 1 << 60, 1e9, 1.0, 1e18  # bytes, seconds, bytes a second
 _NUMBER = r"([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)"
 
@@ -22,6 +25,20 @@ def parse_size(text: str, name: str = "size") -> int:
     if not 0 <= size <= LARGEST_SIZE:
         raise ValueError(f"{name} {text!r}: write bytes like 4096, 64K, 1M or 1G (binary), at most 2**60")
     return round(size)
+
+
+def parse_count(text: str, name: str = "number") -> int:
+    """How many: ``4096``, ``70B``, ``15T``, ``1.5e9`` (all decimal), exactly.
+
+    Raises:
+        ValueError: anything else.
+    """
+    match = re.fullmatch(_NUMBER + r"\s*([KMBGT]?)", text.strip().upper().replace(",", "").replace("_", ""))
+    sound = match and len(text) < 40 and float(match[1]) <= LARGEST_COUNT  # before Decimal, which would overflow
+    count = Decimal(match[1]) * _THOUSANDS[match[2]] if match and sound else Decimal(-1)
+    if not 0 <= count <= LARGEST_COUNT:
+        raise ValueError(f"{name} {text!r}: write a number like 4096, 70B, 15T or 1.5e9, at most 1e24")
+    return round(count)
 
 
 def parse_time(text: str, name: str = "time") -> float:
@@ -66,3 +83,16 @@ def show_bytes(nbytes: float) -> str:
             return f"{nbytes:.4g} {unit}"
         nbytes /= 1024
     return f"{nbytes:.4g} TiB"
+
+
+def show_count(number: float) -> str:
+    """``1.44 B``: decimal, three digits that count."""
+    for unit, size in (("T", 1e12), ("B", 1e9), ("M", 1e6), ("K", 1e3)):
+        if abs(number) >= size:
+            return f"{number / size:.4g} {unit}" if number / size < 1e4 else f"{number / size:.3e} {unit}"
+    return f"{number:.4g}"
+
+
+def show_gigabytes(nbytes: float) -> str:
+    """``23.03 GB``: decimal, as memory of models is written."""
+    return f"{nbytes / 1e9:,.2f} GB"

@@ -13,24 +13,43 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..validation import Compared, Published
 
-HELP = "compare predictions with published benchmark rows: errors by system and size"
+HELP = "compare predictions with published rows: collectives, and steps of training"
 EXAMPLES = """examples:
+  python -m sim validate training
+  python -m sim validate training published.csv --rows
+  python -m sim validate training published.csv --leave-one-out matmul,attention
+  python -m sim validate training published.csv --software 2022 --calibrate matmul=0.72
   python -m sim validate collectives nccl_tests.csv
   python -m sim validate collectives nccl_tests.csv --rows
   python -m sim validate collectives mine.csv --machine fitted.json --json -
 
-The CSV has a header and the columns gpu, ranks, size_bytes, time_us; and, where known, system, nodes, collective,
-busbw_GBps, algorithm, placement, note. Sizes: small below 1 MiB, middle, large from 256 MiB on. Rows for which there is
-no preset are counted and left out.
+Collectives: the CSV has a header and the columns gpu, ranks, size_bytes, time_us; and, where known, system, nodes,
+collective, busbw_GBps, algorithm, placement, note. Sizes: small below 1 MiB, middle, large from 256 MiB on. Rows for
+which there is no preset are counted and left out.
+
+Training: source, model (or layers, hidden, heads, vocab), seq, gpu, gpus, tp, pp, vpp, microbatch, globalbatch,
+recompute, sequence_parallel, precision, iteration_s, iteration_is (measured, derived or simulated), notes (cp=2; ep=8).
+Without a file, a table of published steps that comes with the package.
 
 exit status: 0, 2 if the file cannot be read"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=("collectives",), help="collectives: rows as nccl-tests prints them")
-    parser.add_argument("file", metavar="CSV", help="the rows")
-    parser.add_argument("--machine", metavar="NAME|FILE", help="predict all rows on this machine, not on their presets")
+    parser.add_argument(
+        "what", choices=("collectives", "training"), help="collectives: rows as nccl-tests prints them; training: steps"
+    )
+    parser.add_argument("file", nargs="?", metavar="CSV", help="the rows")
+    parser.add_argument("--machine", metavar="NAME|FILE", help="predict all collectives on this machine")
     parser.add_argument("--rows", action="store_true", help="show every row")
+    group = parser.add_argument_group("training")
+    group.add_argument(
+        "--software", metavar="NAME", help="for all rows: 2021, 2022, 2023, 2024, … (by the row's source)"
+    )
+    group.add_argument("--calibrate", metavar="LIST", help="other constants, like matmul=0.72,attention=0.5")
+    group.add_argument(
+        "--leave-one-out", nargs="?", const="matmul,attention", metavar="LIST",
+        help="fit these constants to all models of a source but one, and predict that (matmul,attention)",
+    )  # fmt: skip
     parser.add_argument(
         "--json", nargs="?", const="-", metavar="FILE", help="write everything (without FILE: to stdout)"
     )
@@ -43,7 +62,14 @@ def main(args: argparse.Namespace) -> int:
     from ..validation import compare, read_published
     from .output import write_json
 
+    if args.what == "training":
+        from .planning import run
+        from .validate_training import work
+
+        return run(args, work)
     try:
+        if not args.file:
+            raise ValueError("validate collectives needs a file: the rows that nccl-tests printed, as a CSV")
         if args.json not in (None, "-"):
             check_writable("--json", args.json)
         machine = find_machine(args.machine) if args.machine else None

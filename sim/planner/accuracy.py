@@ -1,0 +1,104 @@
+"""Predictions beside published steps: how wrong, and with which constants."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from .runs import Run
+from .step import step_time
+
+NOT_MODELLED = (
+    "jitter and slow nodes, which grow with their number",
+    "memory that is full: retries of the allocator",
+    "experts that get more than their share of tokens",
+    "clocks below the data sheet's: power limits, heat",
+    "what a program does between steps: data, logging, checks",
+)
+STEPS = (0.08, 0.04, 0.02, 0.01, 0.005, 0.0025)  # of the search for constants
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A run and its predicted seconds."""
+
+    run: Run
+    seconds: float
+
+    @property
+    def error(self) -> float:
+        """As a part of the measured time: above 0, predicted too slow."""
+        return self.seconds / self.run.measured_s - 1
+
+
+@dataclass(frozen=True)
+class Errors:
+    """In percent: the mean size, the median size, nine-tenths of the sizes, and the mean with its sign."""
+
+    n: int
+    mape: float
+    median: float
+    p90: float
+    bias: float
+
+
+def predict(runs: Iterable[Run]) -> list[Predicted]:
+    return [Predicted(run, float(step_time(run.model, run.layout, run.hardware, run.software).time_s)) for run in runs]
+
+
+def errors(predicted: Sequence[Predicted]) -> Errors:
+    """Of at least one prediction."""
+    sizes = sorted(abs(one.error) * 100 for one in predicted)
+    p90 = sizes[min(len(sizes) - 1, round(0.9 * (len(sizes) - 1)))]
+    bias = statistics.fmean(one.error * 100 for one in predicted)
+    return Errors(len(sizes), statistics.fmean(sizes), statistics.median(sizes), p90, bias)
+
+
+def grouped(predicted: Iterable[Predicted], key: Callable[[Run], str]) -> dict[str, list[Predicted]]:
+    """By what a run says, in the order of their first."""
+    found: dict[str, list[Predicted]] = {}
+    for one in predicted:
+        found.setdefault(key(one.run), []).append(one)
+    return found
+
+
+def fit(runs: Sequence[Run], names: Sequence[str]) -> dict[str, float]:
+    """Constants for which the mean size of log(predicted / measured) is least, by a search along each in turn, from
+    those of the first run's software on."""
+    values = {name: float(getattr(runs[0].software, name)) for name in names}
+
+    def cost(values: dict[str, float]) -> float:
+        changed = [replace(run, software=replace(run.software, **values)) for run in runs]  # type: ignore[arg-type]
+        return statistics.fmean(abs(math.log1p(one.error)) for one in predict(changed))
+
+    least = cost(values)
+    for step in STEPS:
+        better = True
+        while better:
+            better = False
+            for name in names:
+                for change in (-step, step):
+                    tried = {**values, name: values[name] + change}
+                    if 0.01 <= tried[name] <= 1 and (found := cost(tried)) < least - 1e-9:
+                        values, least, better = tried, found, True
+    return values
+
+
+def left_out(runs: Sequence[Run], names: Sequence[str]) -> list[Predicted]:
+    """Every run, predicted with constants that were fitted to other models of the same source and software.
+
+    A model is told from others by its name and depth. Groups with a single model keep their constants.
+    """
+    found: list[Predicted] = []
+    for run_set in grouped(predict(runs), lambda run: f"{run.source} {run.software.name}").values():
+        models = grouped(run_set, lambda run: f"{run.name} {run.model.layers}")
+        for name, own in models.items():
+            others = [one.run for other, several in models.items() if other != name for one in several]
+            values = fit(others, names) if others else {}
+            found += predict(
+                replace(one.run, software=replace(one.run.software, **values))  # type: ignore[arg-type]
+                for one in own
+            )
+    return found
