@@ -99,7 +99,6 @@ def elements_sent(
     gathers = (microbatches if kept else 2 * microbatches) if stage == 3 else 1
     reductions = microbatches if stage >= 2 and not deferred else 1
     return StateBytes(gathers * elements * share, reductions * elements * share, 0)
-<<<<<<< HEAD
 
 
 def hybrid_elements_sent(
@@ -151,5 +150,3 @@ def thread_exchanges(parameters: int, trainable: int, inputs: int, outputs: int,
         "loss": outputs * others / replicas,
         "gradients": trainable * others,
     }
-=======
->>>>>>> planner
