@@ -41,7 +41,7 @@ def wire(
     right, left = around[(place + 1) % len(around)], around[place - 1]
     arrived = torch.empty_like(block)
     if communicator(group).streaming:
-        return _singly(communicator(group)._wire, block, arrived, right, left, steps)
+        return _singly(communicator(group).link.wire, block, arrived, right, left, steps)
     batch = [
         dist.P2POp(dist.irecv, arrived, group=group, group_peer=left),
         dist.P2POp(dist.isend, block, group=group, group_peer=right),
