@@ -74,14 +74,14 @@ def wired(collective: str, order: list[int] | None) -> list[tuple[str, int, int]
     from collectives.communicator import communicator
 
     held, tape = communicator(), Tape()
-    real, held._wire = held._wire, tape  # type: ignore[assignment]
+    real, held.link = held.link, replace(held.link, wire=tape)
     try:
         call = wire.wire(collective, torch.zeros(5), None, order)
         if call is None:
             return None
         call()
     finally:
-        held._wire = real
+        held.link = real
     return tape.said
 
 

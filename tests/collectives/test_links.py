@@ -173,7 +173,7 @@ def test_a_slow_link_fails_only_if_that_is_asked_for(
         ("--ranks 2 --timeout 0", "--timeout 0"),
         ("--ranks 2 --json no/such/x.json", "does not exist"),
         ("--ranks 2 --plot x.gif", ".svg"),
-        ("--ranks 99 --backend nccl", "99 ranks on this host need 99 GPUs"),
+        ("--ranks 99 --backend nccl", "ranks on this host: 99, GPUs that torch sees: 0"),
     ],
 )
 def test_wrong_arguments(argv: str, words: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,7 @@ def at_rest(stage, precision):
 
 def storages():
     """Bytes by address of every tensor's memory, but for the collectives' scratch, which is theirs."""
-    scratch = {held.untyped_storage().data_ptr() for held in communicator()._scratch.values()}
+    scratch = {held.untyped_storage().data_ptr() for held in communicator().shelf.memory.values()}
     alive = [t.untyped_storage() for t in gc.get_objects() if type(t) in (torch.Tensor, nn.Parameter)]
     return {storage.data_ptr(): storage.nbytes() for storage in alive if storage.data_ptr() not in scratch}
 
