@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -102,6 +103,14 @@ def closing(wrong: int, rows: Sequence[Row]) -> list[str]:
         f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}",
         f"# Avg bus bandwidth    : {average:.6g}",
     ]
+
+
+def say(line: str) -> None:
+    """Print a line of a table that is still growing."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:  # whoever read it has gone; the files are still wanted
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def write_json(path: str | os.PathLike[str], environment: dict[str, Any], rows: Sequence[Row]) -> None:
