@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -176,6 +177,14 @@ def closing(wrong: int, rows: Sequence[Row], least: float | None = None) -> list
         f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}",
         f"# Avg bus bandwidth    : {average:.6g}{verdict}",
     ]
+
+
+def say(line: str) -> None:
+    """Print a line of a table that is still growing."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:  # whoever read it has gone; the files are still wanted
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
 
 def write_json(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -289,7 +288,4 @@ class Session:
     def say(self, line: str) -> None:
         """Rank 0 prints."""
         if self.rank == 0:
-            try:
-                print(line, flush=True)
-            except BrokenPipeError:  # whoever read it has gone; the files are still wanted
-                sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+            report.say(line)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -23,6 +23,8 @@ from .communicator import Communicator
 from .executor import PointToPoint
 from .reduction import Combine
 from .span import Span
+
+T = TypeVar("T")
 
 _BARRIERS = 9  # for comparing the clocks of two hosts
 
@@ -42,6 +44,13 @@ class Tape:
     def add(self, stream: str, name: str, start: float, nbytes: int, link: str = "", message: str = "") -> None:
         """Something that has just ended."""
         self.spans.append(Span(self.rank, stream, name, start, time.monotonic(), nbytes, link, message))
+
+    def timed(self, name: str, function: Callable[..., T], *args: Any) -> T:
+        """``function(*args)``, recorded on stream ``compute``."""
+        start = time.monotonic()
+        result = function(*args)
+        self.add("compute", name, start, 0)
+        return result
 
     def message(self, link: str, channel: int) -> str:
         """The next message on a link: both ends count, and messages of a channel stay in order."""

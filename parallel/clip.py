@@ -77,7 +77,7 @@ def clip_grad_norm_(module: nn.Module | Sharded, max_norm: float, mesh: Mesh | N
                 collectives.all_reduce(total, group=mesh.group(axis))
     norm = total.sqrt() / (1.0 if sharded is None else sharded.gradient_scale)
     if not norm.isfinite():
-        if sharded is None or not sharded.skips_overflow:
+        if not getattr(module, "skips_overflow", False):
             raise FloatingPointError(_not_finite(module, pieces))
     elif norm > max_norm:
         for _, gradient in pieces:

@@ -153,6 +153,10 @@ class DistributedDataParallel(nn.Module):
         finally:
             self._reducer.enabled = before
 
+    def holdings(self) -> dict[str, list[torch.Tensor]]:
+        """For :class:`Ledger`: the buckets, and with a ``wire`` what rounding has taken away so far."""
+        return {"gradients": [t for bucket in self._reducer.buckets for t in (bucket.flat, *bucket.transfer.held)]}
+
     def _check_unchanged(self) -> None:
         for name, p in self.module.named_parameters():
             if p.requires_grad and p.numel():

@@ -40,7 +40,7 @@ class Ledger:
 
     Args:
         module: the model, or what wraps it (a :class:`Holder` is asked for its own tensors, too).
-        optimizer: where its state is no :class:`Holder`'s.
+        optimizer: where its state is no :class:`Holder`'s, or one that is (mixed precision, states that are away).
 
     ``now()`` at rest needs no more. To see activations and peaks, let it watch::
 
@@ -50,13 +50,18 @@ class Ledger:
             optimizer.step()
             print(ledger.now())
 
-    It sees each operator of this process's threads; one costs it O(live storages), so it is slow, and exact.
+    It sees the operators of the thread that entered it (autograd's on a CPU among them), and what a :class:`Holder`
+    names; an operator costs it O(live storages), so it is slow, and exact.
+
+    Attributes:
+        peak: all kinds at the moment when the total was highest; tops: each kind's own maximum.
     """
 
-    def __init__(self, module: nn.Module | Holder, optimizer: torch.optim.Optimizer | None = None) -> None:
+    def __init__(self, module: nn.Module | Holder, optimizer: torch.optim.Optimizer | Holder | None = None) -> None:
         self._module, self._optimizer = module, optimizer
         self._watch = _Watch(self)
         self.peak: Bytes = dict.fromkeys((*KINDS, "total"), 0)
+        self.tops: Bytes = dict(self.peak)
 
     def __enter__(self) -> Ledger:
         self.reset_peak()
@@ -67,8 +72,9 @@ class Ledger:
         self._watch.__exit__(*raised)  # type: ignore[no-untyped-call]
 
     def reset_peak(self) -> None:
-        """Look for a new peak from here on."""
+        """Look for a new peak, and new tops, from here on."""
         self.peak = self.now()
+        self.tops = dict(self.peak)
 
     def now(self) -> Bytes:
         """Bytes of each kind, and their ``total``."""
@@ -87,9 +93,10 @@ class Ledger:
     def _known(self) -> Iterator[tuple[str, Tensor]]:
         """Tensors that somebody names, in the order of the kinds."""
         module, optimizer = self._module, self._optimizer
-        held = module.holdings() if isinstance(module, Holder) else {}
+        holdings = [one.holdings() for one in (module, optimizer) if isinstance(one, Holder)]
         parameters = list(module.parameters()) if isinstance(module, nn.Module) else []
-        state = [value for values in optimizer.state.values() for value in tree_leaves(values)] if optimizer else []
+        states = optimizer.state.values() if isinstance(optimizer, torch.optim.Optimizer) else ()
+        state = [value for values in states for value in tree_leaves(values)]
         tensors = [value for value in state if isinstance(value, Tensor)]
         named: dict[str, Iterable[Tensor]] = {
             "parameters": parameters,
@@ -99,7 +106,7 @@ class Ledger:
             "other": [tensor for tensor in tensors if not tensor.dim()],
         }
         for kind in KINDS:
-            for tensor in (*held.get(kind, ()), *named.get(kind, ())):
+            for tensor in (*(t for held in holdings for t in held.get(kind, ())), *named.get(kind, ())):
                 yield kind, tensor
 
     def _look(self) -> None:
@@ -107,6 +114,7 @@ class Ledger:
         now = self.now()
         if now["total"] > self.peak["total"]:
             self.peak = now
+        self.tops = {kind: max(nbytes, now[kind]) for kind, nbytes in self.tops.items()}
 
 
 class _Watch(TorchDispatchMode):

@@ -112,7 +112,8 @@ class _Leave(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, output: torch.Tensor, scale: LossScale | None) -> torch.Tensor:
         ctx.scale, ctx.dtype = scale, output.dtype
-        return output.to(torch.promote_types(output.dtype, torch.float32), copy=True)
+        with torch.enable_grad():  # so that a ledger takes it for the activation that it is
+            return output.detach().to(torch.promote_types(output.dtype, torch.float32), copy=True)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -225,6 +226,16 @@ class MixedPrecision:
         """Forget all gradients."""
         for parameter in [*self._rounded, *self._masters]:
             parameter.grad = None
+
+    def holdings(self) -> dict[str, list[torch.Tensor]]:
+        """For :class:`Ledger`: masters and states, and the masters' gradients until they are forgotten."""
+        states = [value for state in self.optimizer.state.values() for value in state.values()]
+        tensors = [value for value in states if isinstance(value, torch.Tensor)]
+        return {
+            "gradients": [master.grad for master in self._masters if master.grad is not None],
+            "optimizer": [*self._masters, *(tensor for tensor in tensors if tensor.dim())],
+            "other": [tensor for tensor in tensors if not tensor.dim()],
+        }
 
     def state_dict(self) -> dict[str, Any]:
         """Masters, optimizer and loss scale."""

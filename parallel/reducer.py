@@ -24,6 +24,7 @@ from torch import nn
 from torch.autograd import Variable
 
 from .buckets import assign
+from .hooks import current_pass
 from .wire import NOTHING, transfer_of
 
 
@@ -147,7 +148,7 @@ class Reducer:
 
         A forward outside of any backward pass ends one that has failed in the middle.
         """
-        if self._pass is not None and _current_pass() == -1:
+        if self._pass is not None and current_pass() == -1:
             self._abandon()
         for output in outputs:
             if output.grad_fn is not None:
@@ -155,7 +156,7 @@ class Reducer:
 
     def _begin(self, gradient: torch.Tensor | None = None) -> None:
         """The backward pass has reached the model: be called at its end."""
-        current = _current_pass()
+        current = current_pass()
         if not self.enabled or self._pass == current:
             return
         if self._pass is not None:
@@ -204,11 +205,6 @@ class Reducer:
         self._pass = None
         for bucket in self.buckets[: self._left]:
             bucket.transfer.finish([])
-
-
-def _current_pass() -> int:
-    """Autograd's number of the backward pass that calls this; -1 outside of one."""
-    return torch._C._current_graph_task_id()
 
 
 def _remove(handles: list[torch.utils.hooks.RemovableHandle]) -> None:

@@ -108,7 +108,12 @@ def codec_of(wire: str) -> Codec:
 
 
 class Transfer(Protocol):
-    """One bucket's sum over ranks, in place and in the background; every rank calls the three in the same order."""
+    """One bucket's sum over ranks, in place and in the background; every rank calls the three in the same order.
+
+    held: tensors that it keeps from step to step.
+    """
+
+    held: list[torch.Tensor]
 
     def start(self) -> None: ...
 
@@ -124,6 +129,7 @@ class Exact:
 
     def __init__(self, flat: torch.Tensor, group: dist.ProcessGroup | None) -> None:
         self.flat, self.group = flat, group
+        self.held: list[torch.Tensor] = []
         picked = collectives.choose("all_reduce", flat.nbytes, group)
         self._algorithm = picked if picked.startswith("ring") else "ring"
         self._handle: Handle = None
@@ -152,6 +158,7 @@ class Rounded:
         wide = torch.promote_types(flat.dtype, torch.float32)
         self.sent_error = torch.zeros_like(flat, dtype=wide)
         self.sum_error = torch.zeros_like(self.parts[self.rank], dtype=wide)
+        self.held = [self.sent_error, self.sum_error]
         self._received: list[torch.Tensor] = []
         self._handle: Handle = None
         self._phase = 0

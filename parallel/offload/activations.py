@@ -27,7 +27,7 @@ class Activations:
 
     Args:
         tier: where; by default what lies below the device of the first tensor.
-        keep: tensors that stay, such as ``module.parameters()``: they are in memory anyway.
+        keep: tensors that stay, such as ``module.parameters()``: they are in memory anyway, or gathered again.
         least: bytes; smaller tensors stay.
         ahead: how many tensors are on their way back while the backward uses one.
 
@@ -38,23 +38,25 @@ class Activations:
         self, tier: Tier | None = None, keep: Iterable[Tensor] = (), least: int = 4096, ahead: int = 2
     ) -> None:
         self.tier, self._least, self._ahead = tier, least, ahead
-        self._keep = {tensor.untyped_storage()._cdata for tensor in keep}
-        self._hooks = saved_tensors_hooks(self._pack, self._unpack)
+        self._keep = list(keep)
         self._leaves: list[weakref.ref[_Leaf]] = []
         self._of: dict[Key, tuple[weakref.ref[torch.UntypedStorage], weakref.ref[_Leaf]]] = {}
 
     def __enter__(self) -> Activations:
         self._leaves.clear()
         self._of.clear()
+        self._hooks = saved_tensors_hooks(self._pack, self._unpack)
         self._hooks.__enter__()
         return self
 
     def __exit__(self, *raised: object) -> None:
         self._hooks.__exit__(*raised)
+        del self._hooks  # they hold this object, and it the tier's files
         self._of.clear()  # what is saved from now on is none of ours
 
     def _pack(self, tensor: Tensor) -> Tensor | _Leaf:
-        if tensor.untyped_storage()._cdata in self._keep:
+        # asked anew: a sharded layer has other memory each time it is gathered, and it goes before the tier has read it
+        if tensor.untyped_storage()._cdata in {kept.untyped_storage()._cdata for kept in self._keep}:
             return tensor
         if tensor.nbytes < self._least:
             return tensor.detach()  # itself, it would hold the graph that holds it
@@ -74,10 +76,11 @@ class Activations:
         if not isinstance(packed, _Leaf):
             assert isinstance(packed, Tensor)
             return packed
-        tensor = packed.get()
-        for number in range(packed.number - 1, max(-1, packed.number - 1 - self._ahead), -1):
-            if (before := self._leaves[number]()) is not None:
-                before.parcel.fetch()
+        with torch.enable_grad():  # so that a ledger takes them for what they are, though this is a backward
+            tensor = packed.get()
+            for number in range(packed.number - 1, max(-1, packed.number - 1 - self._ahead), -1):
+                if (before := self._leaves[number]()) is not None:
+                    before.parcel.fetch()
         return tensor
 
 

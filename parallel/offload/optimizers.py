@@ -57,6 +57,12 @@ class OffloadedStates(Optimizer):
             self._inner.param_groups = groups
         return loss
 
+    def holdings(self) -> dict[str, list[Tensor]]:
+        """For :class:`parallel.Ledger`: the states that are in memory now."""
+        states = [value for state in self._inner.state.values() for value in state.values()]
+        tensors = [value for value in states if isinstance(value, Tensor)]
+        return {"optimizer": [t for t in tensors if t.dim()], "other": [t for t in tensors if not t.dim()]}
+
     def state_dict(self) -> dict[str, Any]:
         """As the inner optimizer's; all states are in memory while they are in it."""
         self._bring_all()
@@ -97,28 +103,25 @@ class OnHost(Optimizer):
     Args:
         params: tensors, or groups as any optimizer takes them.
         make: the optimizer of the copies, such as ``lambda params: torch.optim.AdamW(params, lr=1e-3)``; it gets the
-            groups with the copies in the parameters' places.
+            groups with the copies in the parameters' places. It must update each element by itself.
 
     ``parallel.Zero(module, lambda params: OnHost(params, torch.optim.AdamW))`` is ZeRO-Offload: a step moves one
     gradient and one parameter over PCIe, 2 + 2 bytes each in half precision, and 12 bytes a parameter stay on the host.
+    A parameter's ``state`` is that of its copy, and the copy itself, as ``master``.
     """
 
     def __init__(self, params: Iterable[Any], make: Callable[[list[dict[str, Any]]], Optimizer]) -> None:
         given = list(params)
         groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
-        self._pairs: list[tuple[Tensor, Tensor]] = []
         for group in groups:
-            own = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
-            group["params"] = [self._copied(parameter) for parameter in own]
-        self._inner = make(groups)
-        super().__init__(self._inner.param_groups, self._inner.defaults)
-
-    def _copied(self, parameter: Tensor) -> Tensor:
-        copy = parameter.detach().to("cpu", torch.float32, copy=True)
-        if parameter.is_cuda:
-            copy = copy.pin_memory()
-        self._pairs.append((parameter, copy.requires_grad_()))
-        return copy
+            group["params"] = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+        copies = [{**group, "params": [_copied(parameter) for parameter in group["params"]]} for group in groups]
+        self._inner = make(copies)
+        super().__init__(groups, self._inner.defaults)
+        for own, inner in zip(self.param_groups, self._inner.param_groups, strict=True):
+            own.update({name: value for name, value in inner.items() if name != "params"})
+            for parameter, copy in zip(own["params"], inner["params"], strict=True):
+                self.state[parameter]["master"] = copy
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
@@ -126,32 +129,41 @@ class OnHost(Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for parameter, copy in self._pairs:
-            copy.grad = None if parameter.grad is None else parameter.grad.to("cpu", torch.float32)
+        for own, inner in zip(self.param_groups, self._inner.param_groups, strict=True):
+            inner.update({name: value for name, value in own.items() if name != "params"})  # what schedulers change
+            for i, parameter in enumerate(own["params"]):
+                state = self.state[parameter]
+                copy = inner["params"][i] = state.pop("master").requires_grad_()  # a loaded state has others
+                self._inner.state[copy] = state
+                copy.grad = None if parameter.grad is None else parameter.grad.to("cpu", torch.float32)
         self._inner.step()
-        for parameter, copy in self._pairs:
-            if copy.grad is not None:
-                parameter.copy_(copy, non_blocking=True)
-                copy.grad = None
+        for own, inner in zip(self.param_groups, self._inner.param_groups, strict=True):
+            for parameter, copy in zip(own["params"], inner["params"], strict=True):
+                self.state[parameter] = self._inner.state.pop(copy)
+                self.state[parameter]["master"] = copy
+                if copy.grad is not None:
+                    parameter.copy_(copy, non_blocking=True)
+                    copy.grad = None
         return loss
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        for parameter, _ in self._pairs:
-            if parameter.grad is not None:
-                if set_to_none:
-                    parameter.grad = None
-                else:
-                    parameter.grad.zero_()
-
-    def state_dict(self) -> dict[str, Any]:
-        """The inner optimizer's state, and the copies: a half-precision parameter is not all that is known."""
-        return {**self._inner.state_dict(), "masters": [copy.detach().clone() for _, copy in self._pairs]}
 
     @torch.no_grad()
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        masters = state_dict["masters"]
-        self._inner.load_state_dict({key: value for key, value in state_dict.items() if key != "masters"})
-        self.param_groups = self._inner.param_groups
-        for (parameter, copy), saved in zip(self._pairs, masters, strict=True):
-            copy.copy_(saved)
-            parameter.copy_(saved)
+        """As any optimizer's; parameters become their masters, rounded."""
+        super().load_state_dict(state_dict)
+        numbers = [number for group in state_dict["param_groups"] for number in group["params"]]
+        own = [parameter for group in self.param_groups for parameter in group["params"]]
+        for parameter, number in zip(own, numbers, strict=True):
+            saved = state_dict["state"][number]  # torch has rounded them to the parameter's dtype
+            self.state[parameter] = {name: _on_host(value) for name, value in saved.items()}
+            parameter.copy_(self.state[parameter]["master"])
+
+
+def _on_host(value: Any) -> Any:
+    if not isinstance(value, Tensor):
+        return value
+    return value.detach().to("cpu", torch.float32 if value.dim() else value.dtype, copy=True)
+
+
+def _copied(parameter: Tensor) -> Tensor:
+    copy = parameter.detach().to("cpu", torch.float32, copy=True)
+    return copy.pin_memory().requires_grad_() if parameter.is_cuda else copy.requires_grad_()

@@ -121,7 +121,8 @@ class _Filed:
     def fetch(self) -> None:
         if self._fetched is None:
             self._disk.back += self._nbytes
-            self._fetched = self._disk._reader.submit(_read, self._written, self._path, self._nbytes)
+            row = torch.empty(self._nbytes, dtype=torch.uint8)  # here, in the thread that a ledger watches
+            self._fetched = self._disk._reader.submit(_read, self._written, self._path, row)
 
     def get(self) -> Tensor:
         self.fetch()
@@ -130,12 +131,12 @@ class _Filed:
         return self._form.shaped(row)
 
 
-def _read(written: Future[bool], path: Path, nbytes: int) -> Tensor:
+def _read(written: Future[bool], path: Path, row: Tensor) -> Tensor:
     if not written.result():
         raise RuntimeError("a tensor was changed in place on its way to the disk: what was put away must not change")
-    if not nbytes:
-        return torch.empty(0, dtype=torch.uint8)
-    return torch.from_file(str(path), shared=False, size=nbytes, dtype=torch.uint8).clone()
+    if row.numel():
+        row.copy_(torch.from_file(str(path), shared=False, size=row.numel(), dtype=torch.uint8))
+    return row
 
 
 def _remove(path: Path) -> None:

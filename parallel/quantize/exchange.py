@@ -12,7 +12,7 @@ from torch import Tensor
 
 import collectives
 
-from ..wire import Blocks
+from ..wire import Blocks, Rounded
 
 
 def all_reduce(tensor: Tensor, group: dist.ProcessGroup | None = None, block: int = 128) -> None:
@@ -23,19 +23,12 @@ def all_reduce(tensor: Tensor, group: dist.ProcessGroup | None = None, block: in
 
     Error: at most (Σ over ranks of max|their block| + max|sum's block|) / 254 an element; exact on one rank.
     """
-    ranks, rank = dist.get_world_size(group), dist.get_rank(group)
-    if ranks == 1:
+    if dist.get_world_size(group) == 1:
         return
-    codec, flat = Blocks(block), tensor.detach().contiguous().view(-1)
-    parts = flat.tensor_split(ranks)
-    messages = [codec.encode(part) for part in parts]
-    received = [torch.empty_like(messages[rank]) for _ in range(ranks)]
-    collectives.all_to_all(received, messages, group=group)
-    total = torch.stack([codec.decode(message, parts[rank].float()) for message in received]).sum(dim=0)
-    gathered = [codec.room(part.numel(), part.device) for part in parts]
-    collectives.all_gather(gathered, codec.encode(total), group=group)
-    for part, message in zip(parts, gathered, strict=True):
-        part.copy_(codec.decode(message, part))
+    flat = tensor.detach().contiguous().view(-1)
+    transfer = Rounded(flat, group, Blocks(block))
+    transfer.start()
+    transfer.finish([])
     if flat.data_ptr() != tensor.data_ptr():
         tensor.copy_(flat.view_as(tensor))
 

@@ -20,6 +20,7 @@ from torch import nn
 from torch.autograd import Variable
 from torch.utils._pytree import tree_leaves
 
+from ..hooks import current_pass
 from . import plan
 from .flat import Flat
 from .plan import Cursor, Task
@@ -234,8 +235,3 @@ class Passes:
                 self._issue(Task("reduce", layer))
             self._settle()
             self.deferred = False
-
-
-def current_pass() -> int:
-    """Autograd's number of the backward pass that calls this; -1 outside of one."""
-    return torch._C._current_graph_task_id()

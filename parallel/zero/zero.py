@@ -21,14 +21,12 @@ from torch import nn
 
 from ..mesh import Mesh
 from ..precision import Factory, Precision, at_the_edge
+from .arguments import check_arguments, check_optimizer
 from .exchange import Exchange
 from .flat import Flat
 from .layers import Layer, find_layers
 from .passes import Passes
 from .saving import cut_state, load_module, load_optimizer, whole_gradients, whole_module, whole_optimizer
-
-# Their update of an element looks at others of the same parameter, which a slice has not.
-_NOT_BY_ELEMENT = ("Adafactor", "LBFGS", "Muon", "SparseAdam")
 
 
 class Zero:
@@ -77,14 +75,13 @@ class Zero:
         precision: Precision | str | None = None,
         reshard_after_forward: bool = True,
     ) -> None:
-        _check(module, optimizer, stage, prefetch)
+        check_arguments(module, optimizer, stage, prefetch)
         chosen = Precision.of(precision)
         self.module, self.stage, self.exchange = module, stage, Exchange(group, gather)
         self.shard_group: dist.ProcessGroup | None = self.exchange.shard
         self.scale = chosen.loss_scale() if chosen is not None else None
         self.skips_overflow = self.scale is not None
         self._overflow = False
-        self._trainable = {id(parameter): parameter.requires_grad for parameter in module.parameters()}
         for buffer in module.buffers():
             self.exchange.spread(buffer)
         layers = find_layers(module)
@@ -94,10 +91,11 @@ class Zero:
         self.optimizer = self._made(optimizer)
         for flat in self.flats:
             flat.free()
-        module.register_forward_pre_hook(self._unchanged)
+        self._known = {id(p): (p.requires_grad, p.dtype, p.device) for p in module.parameters()}
         if chosen is not None:
             at_the_edge(module, chosen, self.scale)
         self._passes = Passes([layer.module for layer in layers], flats, stage, prefetch, reshard_after_forward)
+        module.register_forward_pre_hook(self._unchanged, prepend=True)  # before anything is gathered
 
     def _cut(self, layer: Layer, precision: Precision | None) -> list[Flat]:
         """A layer's parameters in as few flats as possible: trainable and frozen ones apart, and each dtype."""
@@ -113,7 +111,7 @@ class Zero:
         places = {id(p): (flat, i) for flat in self.flats for i, p in enumerate(flat.parameters) if flat.trainable}
         trainable = [places[id(p)] for p in self.module.parameters() if p.requires_grad]
         optimizer = factory([flat.pieces[i] for flat, i in trainable])
-        _check_optimizer(optimizer, {*places, *self._homes})
+        check_optimizer(optimizer, {*places, *self._homes})
         for group in optimizer.param_groups:
             for position, parameter in enumerate(group["params"]):
                 if id(parameter) in places:
@@ -125,9 +123,15 @@ class Zero:
 
     def _unchanged(self, module: nn.Module, inputs: object) -> None:
         for name, parameter in module.named_parameters():
-            if id(parameter) not in self._trainable:
+            if id(parameter) not in self._known:
                 raise ValueError(f"{name} is a new parameter since the module was wrapped: wrap it when it is complete")
-            if parameter.requires_grad and not self._trainable[id(parameter)]:
+            trainable, dtype, device = self._known[id(parameter)]
+            if (parameter.dtype, parameter.device) != (dtype, device):
+                raise ValueError(
+                    f"{name} was {dtype} on {device} when the module was wrapped, and is {parameter.dtype} on "
+                    f"{parameter.device}: convert it before, or give a precision"
+                )
+            if parameter.requires_grad and not trainable:
                 raise ValueError(
                     f"{name} was frozen when the module was wrapped: let it be trainable before, then freeze"
                 )
@@ -264,35 +268,3 @@ class Zero:
         load_optimizer(self.optimizer, self._homes, state["optimizer"])
         if self.scale is not None and state.get("scale") is not None:
             self.scale.load_state_dict(state["scale"])
-
-
-def _check(module: nn.Module, optimizer: Factory, stage: int, prefetch: int) -> None:
-    if stage not in (1, 2, 3) or isinstance(stage, bool):
-        raise ValueError(f"stage={stage!r}: give 1 (optimizer states), 2 (and gradients) or 3 (and parameters)")
-    if not isinstance(prefetch, int) or prefetch < 0:
-        raise ValueError(f"prefetch={prefetch!r}: give a number of layers, 0 or more")
-    if not isinstance(module, nn.Module):
-        raise ValueError(f"module is a {type(module).__name__}: give a torch.nn.Module")
-    if not callable(optimizer):
-        raise ValueError(
-            f"optimizer is a {type(optimizer).__name__}: give a function that makes one of a list of parameters, "
-            "for instance lambda parameters: torch.optim.AdamW(parameters)"
-        )
-    if not any(parameter.requires_grad and parameter.numel() for parameter in module.parameters()):
-        raise ValueError("module has no trainable parameter: nothing to cut, nothing to optimize")
-
-
-def _check_optimizer(optimizer: object, known: set[int]) -> None:
-    if not isinstance(optimizer, torch.optim.Optimizer):
-        raise ValueError(f"optimizer returned a {type(optimizer).__name__}: let it return a torch.optim.Optimizer")
-    name, home = type(optimizer).__name__, type(optimizer).__module__
-    if name in _NOT_BY_ELEMENT:
-        raise ValueError(f"optimizer={name}: it needs whole parameters, but ranks have pieces; take AdamW, SGD, …")
-    if not home.startswith("torch.optim"):
-        return  # one that may update copies of its own
-    for number, group in enumerate(optimizer.param_groups):
-        if any(id(parameter) not in known for parameter in group["params"]):
-            raise ValueError(
-                f"optimizer: its group {number} has a parameter that is no trainable one of the module: "
-                "make it of the list that it is given"
-            )

@@ -491,6 +491,20 @@ def test_refused_on_every_rank(ranks, what, said):
         assert re.search(said, message), message
 
 
+def one_parameter(wire):
+    rank, _ = here()
+    model = nn.Linear(1, 1, bias=False)
+    ddp = DistributedDataParallel(model, wire=wire)
+    ddp(torch.full((1, 1), rank + 1.0)).sum().backward()
+    return model.weight.grad.item()
+
+
+@pytest.mark.parametrize("wire", [None, "fp16", "bf16", "int8"])
+def test_more_ranks_than_parameters(ranks, wire):
+    """The mean of 1 … 5, of one parameter on five ranks."""
+    assert ranks(5, one_parameter, wire) == pytest.approx([3.0] * 5, rel=0.02)
+
+
 def frozen_later():
     """A layer frozen after two steps on every rank stays as it is; the rest goes on."""
     rank, size = here()

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from parallel.memory import KINDS, Bytes, Ledger
+from parallel.precision import MixedPrecision
 from parallel.recompute import checkpoint, matmuls
 
 BATCH, WIDTH, INNER, DEPTH = 10, 16, 48, 5
@@ -115,10 +116,43 @@ def test_who_holds_more_is_asked() -> None:
     expect(Ledger(Sharded()).now(), parameters=20, optimizer=56)
 
 
+def test_each_kind_has_a_maximum_of_its_own() -> None:
+    """Activations first, temporaries later and more of them: the highest total has no activation in it."""
+    model = nn.Linear(10, 10, bias=False)
+    with Ledger(model) as ledger:
+        out = model(torch.ones(4, 10))
+        del out
+        with torch.no_grad():
+            torch.ones(1000)
+    assert ledger.peak["activations"] == 0
+    assert ledger.tops == {
+        **dict.fromkeys(KINDS, 0),
+        "parameters": 100 * FLOAT,
+        "activations": 2 * 40 * FLOAT,  # the input, too, was made while it watched
+        "other": 1000 * FLOAT,
+        "total": 1100 * FLOAT,
+    }
+
+
+def test_masters_and_states_of_mixed_precision_are_the_optimizer_s() -> None:
+    """16X: 2X, 2X and 12X; when the update has begun, 4X of unscaled gradients instead of the rounded ones."""
+    model = nn.Linear(10, 10, bias=False)
+    mixed = MixedPrecision(model, torch.optim.AdamW, "bf16")
+    ledger = Ledger(model, mixed)
+    for _ in range(2):
+        mixed.zero_grad()
+        model(torch.ones(4, 10)).sum().backward()
+        held = ledger.now()
+        mixed.step()
+    assert [held[kind] for kind in ("parameters", "gradients", "optimizer")] == [200, 200, 1200]
+    assert [ledger.now()[kind] for kind in ("parameters", "gradients", "optimizer")] == [200, 400, 1200]
+
+
 def test_temporaries_show_in_the_peak_and_are_gone_afterwards() -> None:
     with Ledger(nn.Identity()) as ledger, torch.no_grad():
         value = torch.ones(1000)
         total = (value + 1).sum()  # value, value + 1, and the sum when value + 1 is not yet gone
     expect(ledger.peak, other=8000 + FLOAT)
+    assert ledger.tops == ledger.peak
     expect(ledger.now(), other=4000 + FLOAT)
     assert total == 2000

@@ -111,7 +111,7 @@ def test_the_peak_falls_to_what_is_under_way(tmp_path: Path) -> None:
 
     one = BATCH * WIDTH * FLOAT
     assert peak(None) >= (DEPTH - 1) * one
-    assert peak(Disk(tmp_path)) <= 2 * one + FLOAT  # the result and its sum
+    assert peak(Disk(tmp_path)) <= 2 * one + 2 * FLOAT  # the result, one that is back; the sum and its gradient
 
 
 def test_files_go_with_their_tensors_and_the_folder_with_its_owner(tmp_path: Path) -> None:
@@ -210,9 +210,25 @@ def test_on_the_host_small_steps_of_half_precision_add_up(tmp_path: Path) -> Non
         weight.grad = torch.ones_like(weight)
         optimizer.step()
     assert torch.equal(weight.detach().float(), torch.full((3,), 1 - 2.0**-8))
-    saved = optimizer.state_dict()
+    saved = copy.deepcopy(optimizer.state_dict())
     fresh = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
     other = OnHost([fresh], lambda own: SGD(own, lr=2.0**-12))
     other.load_state_dict(saved)
     assert torch.equal(fresh, weight)
-    assert optimizer.param_groups[0]["lr"] == 2.0**-12
+    for one in (weight, fresh):
+        one.grad = torch.ones_like(one)
+    optimizer.step()
+    other.step()
+    assert torch.equal(other.state[fresh]["master"], optimizer.state[weight]["master"])
+    assert optimizer.state[weight]["master"].tolist() == [1 - 17 * 2.0**-12] * 3
+
+
+def test_on_the_host_a_scheduler_reaches_the_inner_optimizer() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = OnHost([{"params": [weight], "lr": 1.0}], lambda own: SGD(own, lr=0.1))
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    for expected in (0.0, -0.5):
+        weight.grad = torch.ones_like(weight)
+        optimizer.step()
+        schedule.step()
+        assert weight.tolist() == [expected] * 2

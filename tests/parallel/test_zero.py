@@ -734,12 +734,15 @@ def changed(stage):
     module.layers[1].gain.requires_grad_(True)
     thawed = refused(lambda: zero(x))
     module.layers[1].gain.requires_grad_(False)
+    module.float()
+    converted = refused(lambda: zero(x))
+    module.double()
     module.extra = nn.Linear(2, 2)
-    return snapshots, thawed, refused(lambda: zero(x))
+    return snapshots, thawed, converted, refused(lambda: zero(x))
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_freezing_later_thawing_and_new_parameters(ranks, stage):
+def test_freezing_later_thawing_converting_and_new_parameters(ranks, stage):
     module = built(Frozen)
     optimizer = adamw([p for p in module.parameters() if p.requires_grad])
     x, y = batch(0, ROWS * 2)
@@ -752,10 +755,11 @@ def test_freezing_later_thawing_and_new_parameters(ranks, stage):
         wanted.append(copy.deepcopy(dict(module.named_parameters())))
         if step == 1:
             module.layers[0].requires_grad_(False)
-    for snapshots, thawed, extra in ranks(2, changed, stage):
+    for snapshots, thawed, converted, extra in ranks(2, changed, stage):
         for got, want in zip(snapshots, wanted, strict=True):
             same(got, {name: value.detach() for name, value in want.items()})
         assert "layers.1.gain was frozen" in thawed
+        assert "was torch.float64 on cpu when the module was wrapped, and is torch.float32 on cpu" in converted
         assert "extra.weight is a new parameter" in extra
 
 
