@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -46,21 +47,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    from collectives import launch
+    from collectives.launcher import place_of
+    from collectives.start import NotStarted, on_ranks
 
-    launched = launch.launched()
-    first = not launched or _launched_first()
+    first = True
     try:
-        job, strategies, left = _checked(args, _launched_ranks() if launched else None)
-    except ValueError as error:
+        place = place_of(os.environ)
+        first = place is None or place.rank == 0
+        job, strategies, left = _checked(args, place.size if place else None)
+        for refusal in left if first else ():
+            print(f"# left out: {refusal}", flush=True)
+        from .. import comparison  # here, so that the ranks, which are forked, need not
+
+        outcome = on_ranks(
+            comparison.run, job, strategies, ranks=job.ranks, backend="gloo", place=place, timeout=args.timeout
+        )
+    except (ValueError, NotStarted) as error:
         if first:
             print(f"python -m parallel compare: error: {error}", file=sys.stderr)
-        return 2
-    for refusal in left if first else ():
-        print(f"# left out: {refusal}", flush=True)
-    outcome = _join(job, strategies, args.timeout) if launched else _start(job, strategies, args.timeout)
-    if outcome is None:
-        return 1
+        return error.status if isinstance(error, NotStarted) else 2
     return _finish(args, outcome)
 
 
@@ -109,42 +114,6 @@ def _checked(args: argparse.Namespace, launched_ranks: int | None) -> tuple[Job,
     trace = args.trace is not None
     job = Job(args.model, config, ranks, batch, args.length, args.steps, args.seed, args.bucket_mb, trace)
     return job, strategies, left
-
-
-def _launched_ranks() -> int:
-    from collectives.launch import _place
-
-    return place[1] if (place := _place()) else 1
-
-
-def _launched_first() -> bool:
-    from collectives.launch import _place
-
-    return not (place := _place()) or place[0] == 0
-
-
-def _start(job: Job, strategies: list[Strategy], timeout: float) -> Outcome | None:
-    """Start the ranks; None (and a message) if one failed."""
-    from collectives import launch
-
-    from .. import comparison  # here, so that the ranks, which are forked, need not
-
-    try:
-        return launch.run(comparison.run, job.ranks, job, strategies, timeout=timeout)[0]
-    except (launch.RankFailed, launch.RankTimeout) as error:
-        hint = "; raise --timeout if that is too short" if isinstance(error, launch.RankTimeout) else ""
-        print(f"python -m parallel compare: error: {error}{hint}", file=sys.stderr)
-        return None
-
-
-def _join(job: Job, strategies: list[Strategy], timeout: float) -> Outcome:
-    """Be one of the ranks that torchrun has started."""
-    from collectives import launch
-
-    from .. import comparison
-
-    with launch.join(timeout=timeout):
-        return comparison.run(job, strategies)
 
 
 def _finish(args: argparse.Namespace, outcome: Outcome) -> int:
