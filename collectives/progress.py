@@ -15,7 +15,7 @@ class Progress:
     It is drawn when a step is made, never by a thread beside the measurement.
     """
 
-    def __init__(self, steps: int, wanted: bool) -> None:
+    def __init__(self, steps: int, wanted: bool, does: str = "measuring") -> None:
         self._bar: Any = None
         if not wanted or not sys.stderr.isatty():
             return
@@ -26,7 +26,7 @@ class Progress:
         except ImportError:
             return
         self._bar = Bar(
-            TextColumn("measuring"),
+            TextColumn(does),
             BarColumn(),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
@@ -36,7 +36,7 @@ class Progress:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._task = self._bar.add_task("measuring", total=steps)
+        self._task = self._bar.add_task(does, total=steps)
 
     def step(self) -> None:
         """One more is done."""

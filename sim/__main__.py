@@ -20,6 +20,9 @@ DOOR = Door(
         "memory": "sim.commands.memory",
         "flops": "sim.commands.flops",
         "step": "sim.commands.step",
+        "plan": "sim.commands.plan",
+        "run": "sim.commands.run",
+        "compare": "sim.commands.compare",
         "inference": "sim.commands.inference",
     },
     """examples:
@@ -27,6 +30,8 @@ DOOR = Door(
   python -m sim pipeline --schedule 1f1b --stages 4 --microbatches 8
   python -m sim memory --model llama3-70b --gpus 64 --tp 8 --pp 4 --zero 1 --gpu h100
   python -m sim step --model llama3-70b --gpus 64 --tp 8 --pp 4 --sp --zero 1 --gpu h100
+  python -m sim plan --model llama3-70b --gpus 64 --gpu h100
+  python -m sim run --model llama3-70b --gpus 64 --gpu h100 --tokens 1.4T --gpu-hour 2.5
   python -m sim topology topo.txt""",
 )
 

@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("constants")
     group.add_argument("--software", metavar="NAME", help="2021, 2022, 2023, 2023-h100, 2024, 2024-fsdp, 2025")
     group.add_argument("--calibrate", metavar="LIST", help="like matmul=0.72,attention=0.5")
+    parser.add_argument("--what-if", action="append", metavar="CASES", help="like 'nic=2x|sequence=32k|gpus=2048'")
     parser.add_argument(
         "--picture",
         nargs="?",
@@ -92,9 +93,22 @@ def work(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     if actions(layout) <= MOST_ACTIONS:
         content["simulated_s"] = simulated_s(step, layout)
     text = report(model, layout, hardware, software, content)
+    if args.what_if:
+        from .what_if import of_steps
+
+        content["what_if"], table = of_steps(args, model, hardware, software, _now(model, layout))
+        text += f"\n\n{table}"
     if args.picture:
         text = _picture(args.picture, model, layout, step, text)
     return text, content
+
+
+def _now(model: Transformer, layout: Layout) -> dict[str, int]:
+    """What may be changed by a factor."""
+    of_layout = ("gpus", "microbatch", "dp", "tp", "pp", "cp", "ep")
+    of_model = ("sequence", "layers", "hidden", "vocab")
+    found = {name: getattr(layout, name) for name in of_layout} | {name: getattr(model, name) for name in of_model}
+    return found | {"global_batch": layout.samples}
 
 
 def hardware_of(args: argparse.Namespace) -> Hardware:
@@ -108,7 +122,7 @@ def hardware_of(args: argparse.Namespace) -> Hardware:
 
     chip = chip_of(args)
     if chip is None:
-        raise ValueError("a step needs a GPU: add --gpu h100, or --machine dgx-h100")
+        raise ValueError("on which GPU? add --gpu h100, or --machine dgx-h100")
     return find(chip, find_machine(args.machine) if args.machine else None)
 
 
@@ -155,7 +169,7 @@ def report(model: Transformer, layout: Layout, hardware: Hardware, software: Sof
         f"{model.name} on {hardware.chip.name} ({hardware.machine}): {split_text(layout)}",
         f"  {_microbatches(content['microbatches'])} of {layout.microbatch}, {content['tokens']:,} tokens a step",
         "",
-        f"  {'step':<12}{show_time(time_s):>12}   {_error_text(content)}",
+        f"  {'step':<12}{show_time(time_s):>12}   {error_text(content['error'])}",
         f"  {'tokens':<12}{show_count(content['tokens_per_s']) + '/s':>12}   "
         f"{content['tokens_per_s_per_gpu']:,.0f} a second and GPU",
         f"  {'MFU':<12}{content['mfu']:>12.1%}   of {layout.precision.compute}; HFU {content['hfu']:.1%}",
@@ -187,8 +201,8 @@ def _microbatches(number: int) -> str:
     return f"{number} microbatch{'es' * (number > 1)}"
 
 
-def _error_text(content: dict[str, Any]) -> str:
-    error = content["error"]
+def error_text(error: dict[str, Any] | None) -> str:
+    """How wrong predictions of this regime were, and on what that was measured."""
     if error is None:
         return "± unknown: no measured step says"
     how = {"unseen": "none seen in fitting", "left out": "each model left out of its fit", "fitted": "seen in fitting"}

@@ -22,9 +22,10 @@ one F, I and W for each of m microbatches, on p ranks (q = p − 1) with v chunk
                    5p/4 − 1/2      5p/8 − 1        1/2 − p/4
     v-min          p               p − 3           1/2             (6 − 8/p) m + 4 (p − 2)
 
-where r = (v − 1)/v for each microbatch that m lacks to a multiple of p. V-half and V-min repeat patterns of equal
-slots: where F, I and W differ, the longest of them counts more often than once a microbatch (:func:`patterns`). All
-were read off the schedules simulated action by action (:func:`sim.pipeline.simulate`), to which tests hold them.
+Looped with no more microbatches than ranks waits for p messages more at each of 2 (v − 1) turns.
+In the table r = (v − 1)/v for each microbatch that m lacks to a multiple of p. V-half and V-min repeat patterns of
+equal slots: where F, I and W differ, the longest of them counts more often than once a microbatch (:func:`patterns`).
+All were read off the schedules simulated action by action (:func:`sim.pipeline.simulate`), to which tests hold them.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def chains(schedule: str, p: int, m: int, v: int = 1) -> list[Chain]:
     if schedule == "gpipe":
         return [(q, q, q, 2 * q)]
     if schedule == "looped":
-        return [(q / v, q / v, q / v, 2 * q)]
+        return [(q / v, q / v, q / v, 2 * q + 2 * p * (v - 1) * (m <= p))]
     if schedule == "1f1b":
         return [(q, q, q, 2 * q * m / p + 2 * most(p - 2, 0))]
     if schedule == "interleaved":

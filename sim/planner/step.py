@@ -27,42 +27,15 @@ from . import links, parameters
 from .activations import layer as activations_of
 from .activations import tokens
 from .arithmetic import least, most, pick
-from .bubbles import Slot, makespan
+from .bubbles import makespan
 from .constants import HOST_MEMORY, Software
+from .directions import NOTHING, Directions, slower
 from .hardware import Hardware
 from .kernels import traffic
 from .layout import VEE, Layout
 from .parameters import Held
 from .transformer import Transformer
 from .work import Work, layer_work
-
-
-@dataclass(frozen=True)
-class Directions:
-    """Seconds of one microbatch on a stage, by kind: forward, and backward."""
-
-    compute: tuple[float, float]
-    tp: tuple[float, float]
-    cp: tuple[float, float]
-    ep: tuple[float, float]
-    dp: tuple[float, float]
-    p2p: tuple[float, float]
-    offload: tuple[float, float]
-    weight: float  # part of the backward that no other rank waits for
-
-    def of(self, direction: int) -> float:
-        """All kinds in one direction: 0 forward, 1 backward."""
-        kinds = (self.compute, self.tp, self.cp, self.ep, self.dp, self.p2p, self.offload)
-        return sum(kind[direction] for kind in kinds)
-
-    @property
-    def slot(self) -> float:
-        """Forward and backward."""
-        return self.of(0) + self.of(1)
-
-    @property
-    def as_slot(self) -> Slot:
-        return Slot(self.of(0), self.of(1), self.weight)
 
 
 @dataclass(frozen=True)
@@ -83,6 +56,7 @@ class StepTime:
     others: Directions
     p2p_s: float
     after_s: float  # what follows the pipeline: dp, offload and the optimizer
+    held: Held  # parameters on the heaviest stage
 
     @property
     def breakdown(self) -> dict[str, float]:
@@ -116,6 +90,7 @@ def step_time(
     held = parameters.on_stage(model, layout, stage)
     heavy = replace(_stage(model, layout, hardware, software, parts, shares, held), p2p=(sends, sends))
     rest = replace(_stage(model, layout, hardware, software, parts, others, held), p2p=(sends, sends))
+    heavy = slower(heavy, rest, p > 1)  # host memory may hold up stages that compute less
     still = makespan(layout.schedule, p, m, v, heavy.as_slot, rest.as_slot)
     moving = makespan(layout.schedule, p, m, v, heavy.as_slot, rest.as_slot, message)
     piped = p > 1
@@ -134,7 +109,15 @@ def step_time(
         others=rest,
         p2p_s=message,
         after_s=dp + offload + optimizer,
+        held=held,
     )
+
+
+def overlapped(model: Transformer, layout: Layout, hardware: Hardware, software: Software, step: StepTime) -> StepTime:
+    """The time of a plan that differs from that of ``step`` in nothing but overlap."""
+    dp, offload, optimizer = _after(model, layout, hardware, software, step.held, step.heaviest)
+    under = layout.microbatches * sum(step.heaviest.dp)
+    return replace(step, dp=under + dp, after_s=dp + offload + optimizer)
 
 
 def _layer(work: Work, layout: Layout) -> Directions:
@@ -149,9 +132,6 @@ def _layer(work: Work, layout: Layout) -> Directions:
         (work.ep, work.ep_back + again * work.ep),
         NOTHING, NOTHING, NOTHING, work.weight,
     )  # fmt: skip
-
-
-NOTHING = (0.0, 0.0)
 
 
 def _embedding(work: Work) -> Directions:

@@ -38,9 +38,14 @@ def run(step: StepTime, layout: Layout) -> PipelineRun:
     return simulate(find(layout.schedule), layout.pp, layout.microbatches, layout.chunks, engine_times(step, layout))
 
 
+def pipeline_s(step: StepTime, layout: Layout) -> float:
+    """Seconds of the pipeline as the events say."""
+    return run(step, layout).stage_span
+
+
 def simulated_s(step: StepTime, layout: Layout) -> float:
-    """Seconds of the step as the events say: the pipeline, and what follows it."""
-    return run(step, layout).stage_span + step.after_s
+    """The same of the step: the pipeline, and what follows it."""
+    return pipeline_s(step, layout) + step.after_s
 
 
 def replay(model: Transformer, layout: Layout, step: StepTime) -> Replay:

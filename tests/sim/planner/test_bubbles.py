@@ -79,3 +79,11 @@ def test_arrays_are_as_good_as_numbers(schedule):
     found = makespan(schedule, p, m, v, heavy, others, 0.05)
     each = [makespan(schedule, int(a), int(b), int(c), heavy, others, 0.05) for a, b, c in zip(p, m, v, strict=True)]
     assert list(found) == each
+
+
+@pytest.mark.parametrize(("p", "v"), [(2, 8), (4, 4), (8, 2)])
+def test_looped_with_as_many_microbatches_as_ranks_waits_for_its_messages(p, v):
+    events = simulate("looped", p, p, v, Times(1.0, 2.0, 1.0, 0.01)).stage_span
+    assert makespan("looped", p, p, v, EQUAL, EQUAL, 0.01) == pytest.approx(events)
+    unhidden = 2 * (p - 1) + 2 * p * (v - 1)
+    assert events == pytest.approx(makespan("looped", p, p, v, EQUAL, EQUAL) + 0.01 * unhidden)

@@ -231,7 +231,7 @@ def test_a_step_on_very_many_gpus_answers(capsys):
 
 
 @pytest.mark.parametrize(("told", "message"), [
-    ("step --model gpt2", "a step needs a GPU: add --gpu h100, or --machine dgx-h100"),
+    ("step --model gpt2", "on which GPU? add --gpu h100, or --machine dgx-h100"),
     ("step --model gpt2 --machine laptop --gpu h100", "laptop is no cluster of GPUs"),
     ("step --model gpt2 --gpu a100 --software 1999", "software '1999' is unknown"),
     ("step --model gpt2 --gpu a100 --calibrate matmul=9", "matmul=9: a share is a number from 0.01 to 1"),
