@@ -26,5 +26,5 @@ def test_the_suite_passes_in_plugin_mode(tmp_path, ranks):
     assert ran.returncode == 0, ran.stderr[-3000:]
     outcomes = read(path).values()
     failed = {outcome.test: outcome.reason for outcome in outcomes if outcome.kind == "fail"}
-    assert not failed, f"{failed}\n{ran.stdout[-5000:]}"
+    assert not failed, f"{failed}\n{ran.stdout[-5000:]}\n{ran.stderr[-5000:]}"
     assert sum(outcome.kind == "pass" for outcome in outcomes) >= PASSES
