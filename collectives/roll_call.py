@@ -1,10 +1,12 @@
 """Before any group is made, the ranks tell each other what they have, so that a mixture is refused in a sentence.
 
-Every rank writes its facts to the store where all meet, and reads those of all.
+Every rank writes its facts to the store where all meet, and reads those of all. The first rank, in which that store
+commonly lives, leaves last: a mixture ends it, and a rank that has not read by then would see a lost connection.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 _KEY = "collectives/roll-call"
+_PATIENCE = 30.0  # seconds: every rank has written by then, and needs only to read
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,12 @@ def call_roll(store: Store, rank: int, size: int, mine: Facts, seconds: float) -
         raise ValueError(
             f"rank {', '.join(missing)} did not come within {seconds:g} s: look at its output, or raise --timeout"
         ) from error
-    return [Facts(**json.loads(store.get(key))) for key in keys]
+    everyone = [Facts(**json.loads(store.get(key))) for key in keys]
+    store.set(f"{keys[rank]}/read", "")
+    if rank == 0:
+        with contextlib.suppress(RuntimeError):  # a rank that ended meanwhile says why itself
+            store.wait([f"{key}/read" for key in keys], timedelta(seconds=min(seconds, _PATIENCE)))
+    return everyone
 
 
 def check_roll(everyone: Sequence[Facts]) -> None:

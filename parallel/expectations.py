@@ -9,8 +9,9 @@ Per token, of w bytes an activation, a forward pass of L blocks of width h with 
             4 · 2 v             logits and their log-softmax, fp32
 
 Recomputed: of each block its input, and the inside of one (15 h) or the end, whichever is larger. On a slower tier: at
-most what is small, and what is on its way (an MLP's inside and its surroundings, 12 h) or the end. Besides, 8 bytes a
-place of a row.
+most what is small, and what is on its way: four tensors (the MLP's 4 h twice and two of h, with another two about to
+follow, 12 h), or the MLP's 8 h and the end. Besides, 8 bytes a place of a row, a byte a token (has it a target?), and
+16 of the loss.
 """
 
 from __future__ import annotations
@@ -121,6 +122,6 @@ def activations(strategy: Strategy, job: Job) -> int:
     token = {
         "held": config.layers * (16 * w * h + small) + end,
         "recomputed": config.layers * w * h + max(15 * w * h + small, end),
-        "away": config.layers * small + max(12 * w * h, end),
+        "away": config.layers * small + max(12 * w * h, 8 * w * h + end),
     }[strategy.activations]
-    return job.rows(strategy) * job.length * token + 8 * job.length
+    return job.rows(strategy) * job.length * (token + 1) + 8 * job.length + 16

@@ -100,13 +100,18 @@ class Disk:
         self.out += tensor.nbytes
         return _Filed(self, tensor, self.folder / str(next(self._number)))
 
-    def write(self, row: Tensor, version: int, path: Path) -> bool:
-        """Whether the bytes stayed the same since they had that version."""
+    def write(self, rows: list[Tensor], version: int, path: Path) -> bool:
+        """Whether the bytes of the one row stayed the same since they had that version.
+
+        The row is taken out of the list and let go of before the next one may come: more than PENDING are never held.
+        """
+        row = rows.pop()
         try:
             if row.numel():
                 torch.from_file(str(path), shared=True, size=row.numel(), dtype=torch.uint8).copy_(row)
             return row._version == version
         finally:
+            del row
             self._pending.release()
 
 
@@ -115,7 +120,7 @@ class _Filed:
         self._disk, self._path, self._form, self._nbytes = disk, path, Form.of(tensor), tensor.nbytes
         weakref.finalize(self, _remove, path)
         row = self._form.flat(tensor)
-        self._written: Future[bool] = disk._writer.submit(disk.write, row, row._version, path)
+        self._written: Future[bool] = disk._writer.submit(disk.write, [row], row._version, path)
         self._fetched: Future[Tensor] | None = None
 
     def fetch(self) -> None:

@@ -13,10 +13,14 @@ import torch
 from torch import Tensor, nn
 from torch.optim import SGD, AdamW, Optimizer
 
+from parallel import expectations
+from parallel.expectations import Job
 from parallel.memory import Ledger
+from parallel.model import GPT, SIZES, cross_entropy
 from parallel.offload import Activations, Disk, OffloadedStates, OnHost
-from parallel.offload.tiers import Form
+from parallel.offload.tiers import Form, Parcel
 from parallel.recompute import checkpoint
+from parallel.strategies import STRATEGIES
 
 WIDTH, BATCH, DEPTH, FLOAT = 32, 40, 6, 4
 
@@ -112,6 +116,41 @@ def test_the_peak_falls_to_what_is_under_way(tmp_path: Path) -> None:
     one = BATCH * WIDTH * FLOAT
     assert peak(None) >= (DEPTH - 1) * one
     assert peak(Disk(tmp_path)) <= 2 * one + 2 * FLOAT  # the result, one that is back; the sum and its gradient
+
+
+class Reluctant(Disk):
+    """Writes a tensor only when another one waits for its place: no disk is slower."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.wanted = threading.Semaphore(0)
+
+    def put(self, tensor: Tensor) -> Parcel:
+        if self._pending.acquire(blocking=False):
+            self._pending.release()
+        else:
+            self.wanted.release()
+        return super().put(tensor)
+
+    def write(self, rows: list[Tensor], version: int, path: Path) -> bool:
+        self.wanted.acquire()
+        return super().write(rows, version, path)
+
+
+@pytest.mark.parametrize(("batch", "length"), [(2, 40), (3, 17)])
+def test_the_slowest_disk_leaves_in_memory_what_the_closed_form_says(batch: int, length: int, tmp_path: Path) -> None:
+    job = Job("tiny", SIZES["tiny"], 1, batch, length)
+    rows = torch.randint(job.config.vocabulary, (batch, length + 1), generator=torch.Generator().manual_seed(3))
+    tokens, targets = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+    model, disk = GPT(job.config), Reluctant(tmp_path)
+    with Ledger(model) as ledger:
+        with Activations(disk, keep=model.parameters()):
+            logits = model(tokens)
+        total, count = cross_entropy(logits, targets)
+        loss = total / count
+        disk.wanted.release(1000)
+        loss.backward()
+    assert ledger.tops["activations"] == expectations.activations(STRATEGIES["offload-activations"], job)
 
 
 def test_files_go_with_their_tensors_and_the_folder_with_its_owner(tmp_path: Path) -> None:
