@@ -226,7 +226,7 @@ def test_one_parameter_at_a_time_is_in_memory(tmp_path: Path) -> None:
         parameter.grad = torch.ones_like(parameter)
     with Ledger(model, away._inner) as ledger:
         away.step()
-        assert 2 * largest <= ledger.peak["optimizer"] <= 4 * largest  # what the writer still holds, at most
+        assert 2 * largest <= ledger.tops["optimizer"] <= 4 * largest  # what the writer still holds, at most
         disk = away.tier
         assert disk.out == 2 * sum(2 * parameter.nbytes for parameter in model.parameters())
 
