@@ -8,7 +8,7 @@ DOOR = Door(
     "collectives",
     "Collectives written as schedules: list them, draw them, prove them right, run and time them.",
     {
-        "bench": "collectives.bench",
+        "bench": "collectives.commands.bench",
         "diff": "collectives.commands.diff",
         "links": "collectives.commands.links",
         "list": "collectives.commands.listing",

@@ -17,7 +17,7 @@ from .refusal import Refusal
 from .workspace import State, Workspace
 
 if TYPE_CHECKING:
-    from collectives.report import Row
+    from collectives.bench.report import Row
     from sim.collective import Outcome
     from sim.machine import Machine
 
@@ -228,8 +228,9 @@ def measure(tour: Tour) -> None:
 
 def benchmark() -> list[Row]:
     """The rows of ``collectives bench`` for a few sizes, in about five seconds."""
-    from collectives import bench, launch
-    from collectives.settings import settings_of
+    from collectives import launch
+    from collectives.bench.settings import settings_of
+    from collectives.commands import bench
 
     parser = argparse.ArgumentParser()
     bench.add_arguments(parser)
@@ -241,8 +242,8 @@ def benchmark() -> list[Row]:
 
 def quietly(settings: object) -> list[Row]:
     """On a rank: the benchmark without its printing."""
-    from collectives.session import run
-    from collectives.settings import Settings
+    from collectives.bench.session import run
+    from collectives.bench.settings import Settings
 
     assert isinstance(settings, Settings)
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from collectives import report
+from collectives.bench import report
 from collectives.progress import Progress
 from collectives.span import Span
 from collectives.trace import clock_offsets

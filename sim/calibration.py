@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from collectives.contract import CONTRACTS, contract_of
-from collectives.measured_run import Run, Timing
+from collectives.readers.measured_run import Run, Timing
 
 from .machine import Machine
 from .nccl import Nccl

@@ -25,7 +25,7 @@ def read_machine(path: Path, gpu: str = "") -> Machine:
     """
     text = path.read_text(encoding="utf-8", errors="replace")
     if not text.lstrip().startswith("{"):
-        from collectives.topo_matrix import read_topo
+        from collectives.readers.topo_matrix import read_topo
 
         from .matrix import machine_of
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import combinations
 
-from collectives.topo_matrix import TopoMatrix
+from collectives.readers.topo_matrix import TopoMatrix
 
 from .gpu import GPUS, Gpu, gpu_of
 from .machine import Machine

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from collectives.readers.trace_file import Trace
 from collectives.span import Span
-from collectives.trace_file import Trace
 
 from .replay import Replay
 from .units import show_time

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 
-from ..difference import MEASURES
+from ..bench.difference import MEASURES
 
 HELP = "compare two files of bench --json: which rows are slower or faster beyond noise"
 EXAMPLES = """a row's noise is the larger of iqr_us / time_us and |null - 1|; a change counts if it is beyond the
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from ..atomic import check_writable, write_text
-    from ..difference import changes, read_run, unlike
+    from ..bench.difference import changes, read_run, unlike
 
     try:
         if args.json:

@@ -10,12 +10,12 @@ import sys
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ..bench.settings import parse_size
 from ..launch_line import LAUNCHERS
-from ..settings import parse_size
 
 if TYPE_CHECKING:
-    from ..link_map import Links
-    from ..outliers import Link
+    from ..links.link_map import Links
+    from ..links.outliers import Link
 
 HELP = "measure latency and bandwidth between every two ranks; name the links that are not like the others"
 EXAMPLES = """every pair is measured once, in rounds of pairs that share no rank (n - 1 of them; n for an odd n), all
@@ -89,7 +89,7 @@ def _checked(args: argparse.Namespace, launched: int | None, first: bool) -> int
         ValueError: arguments that make no sense.
     """
     from ..atomic import check_writable
-    from ..plot import check_plot
+    from ..bench.plot import check_plot
     from ..start import usual_ranks
 
     ranks = args.ranks if args.ranks is not None else launched or usual_ranks()
@@ -118,8 +118,8 @@ def _measure(nbytes: int, messages: int, backend: str) -> tuple[dict[str, Any], 
     import torch
     import torch.distributed as dist
 
-    from ..environment import describe, hosts_of_ranks, machine_lines
-    from ..link_map import measure
+    from ..bench.environment import describe, hosts_of_ranks, machine_lines
+    from ..links.link_map import measure
 
     environment, names = describe(backend)
     hosts = hosts_of_ranks(names)
@@ -135,7 +135,7 @@ def _measure(nbytes: int, messages: int, backend: str) -> tuple[dict[str, Any], 
 
 def _content(environment: dict[str, Any], hosts: list[str], links: Links, nbytes: int, messages: int) -> dict[str, Any]:
     """What ``--json`` writes."""
-    from ..outliers import outliers
+    from ..links.outliers import outliers
 
     ranks = range(len(hosts))
     kinds: dict[str, list[Link]] = {}
@@ -165,7 +165,7 @@ def _content(environment: dict[str, Any], hosts: list[str], links: Links, nbytes
 
 
 def _say(content: dict[str, Any], links: Links, ranks: int) -> None:
-    from ..heat_map import heat_lines
+    from ..links.heat_map import heat_lines
 
     for name, title, values, unit in (
         ("latency_us", "latency (us)", links.latency, 1e6),
@@ -193,7 +193,7 @@ def _say(content: dict[str, Any], links: Links, ranks: int) -> None:
 
 def _write(args: argparse.Namespace, content: dict[str, Any], links: Links, ranks: int) -> None:
     from ..atomic import write_text
-    from ..heat_map import write_heat_map
+    from ..links.heat_map import write_heat_map
 
     if args.json is not None:
         write_text(args.json, json.dumps(content, indent=1, ensure_ascii=False) + "\n")

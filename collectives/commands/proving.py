@@ -32,7 +32,7 @@ exit status: 0 if all are right, 1 at the first that is not, 2 for a wrong argum
 
 def main(args: argparse.Namespace) -> int:
     from ..atomic import check_writable, write_text
-    from ..entrants import split_algorithms
+    from ..bench.entrants import split_algorithms
     from ..proof import prove
     from ..registry import algorithms, find_all
 

@@ -54,8 +54,8 @@ class Measured:
         Args:
             ranks: the largest of them, in place of our own number.
         """
+        from collectives.bench.settings import cores
         from collectives.launch import RankFailed, RankTimeout
-        from collectives.settings import cores
 
         try:
             yield from self._shown(answer, say, max(ranks) if ranks else self.ranks if cores() > 1 else 2, cores())
@@ -146,7 +146,7 @@ def _medians(calls: Sequence[Callable[[], object]]) -> list[float]:
     """Seconds of each call, as the benchmark takes them."""
     import torch
 
-    from collectives.measure import Stopwatch
+    from collectives.bench.measure import Stopwatch
 
     watch = Stopwatch(torch.device("cpu"), blocking=False)
     iterations = watch.iterations(calls, warmup=2, wanted=None)

@@ -81,7 +81,7 @@ def calibrated(args: argparse.Namespace) -> Calibration:
     Raises:
         ValueError: a file that cannot be read (with the line), or files that do not belong together.
     """
-    from collectives.nccl_log import read_runs
+    from collectives.readers.nccl_log import read_runs
 
     from ..calibration import samples_of, start_of
     from ..host_fit import fit_hosts

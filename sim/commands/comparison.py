@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from collectives.entrants import split_algorithms
+from collectives.bench.entrants import split_algorithms
 from collectives.progress import Progress
 from collectives.registry import algorithms, find
 from collectives.schedule import Schedule

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from collectives.atomic import check_writable
-    from collectives.trace_file import read_trace
+    from collectives.readers.trace_file import read_trace
 
     from ..draw import pictures, terminal
     from ..overlay import alike, compare, operations, overlay

@@ -9,7 +9,7 @@ from ..matrix import machine_of
 from ..presets import find_machine
 
 if TYPE_CHECKING:
-    from collectives.topo_matrix import TopoMatrix
+    from collectives.readers.topo_matrix import TopoMatrix
 
     from ..machine import Machine
 
@@ -20,8 +20,8 @@ def find_subject(text: str, gpu: str = "") -> tuple[Machine, TopoMatrix | None, 
     Raises:
         ValueError: there is no matrix in the text, or no machine of that name (the nearest are listed).
     """
-    from collectives.pasted import text_of
-    from collectives.topo_matrix import read_topo
+    from collectives.readers.pasted import text_of
+    from collectives.readers.topo_matrix import read_topo
 
     path = Path(text)
     if not path.is_file() or (said := text_of(path)).lstrip().startswith("{"):

@@ -20,15 +20,16 @@ import pytest
 import torch
 
 from collectives import __main__ as commands
-from collectives import launch, pattern, plot, report, span
-from collectives.contender import Operands, Problem, check
+from collectives import launch, pattern, span
+from collectives.bench import plot, report
+from collectives.bench.contender import Operands, Problem, check
+from collectives.bench.entrants import split_algorithms
+from collectives.bench.measure import Timing
+from collectives.bench.report import Line, Row
+from collectives.bench.settings import DTYPES, REDOPS, parse_size, settings_of
 from collectives.contract import CONTRACTS
-from collectives.entrants import split_algorithms
-from collectives.measure import Timing
 from collectives.pattern import PERIOD, Pattern, count_wrong, fill
 from collectives.reduction import combiner
-from collectives.report import Line, Row
-from collectives.settings import DTYPES, REDOPS, parse_size, settings_of
 
 CPU = torch.device("cpu")
 ROOT = Path(__file__).parents[2]

@@ -18,22 +18,22 @@ import torch.distributed as dist
 
 import collectives
 from collectives import __main__ as commands
-from collectives import report, wire
-from collectives.against import read_against
-from collectives.baseline import Baseline, baselines_of, make_group
+from collectives.bench import report, wire
+from collectives.bench.against import read_against
+from collectives.bench.baseline import Baseline, baselines_of, make_group
+from collectives.bench.compute import Compute
+from collectives.bench.contest import blank_row, compared
+from collectives.bench.cycles import iqr, merged
+from collectives.bench.division import groups_of
+from collectives.bench.entrants import parse_baselines
+from collectives.bench.expectation import IN_A_ROW, TINY, Expectation, Probes, expect
+from collectives.bench.measure import Stopwatch, Timing
+from collectives.bench.nccl_settings import Evidence, nccl_log, surroundings
+from collectives.bench.order import orders_here, parse_order
+from collectives.bench.settings import least_busbw
 from collectives.combinators import ordered
-from collectives.compute import Compute
-from collectives.contest import blank_row, compared
 from collectives.cost import Machine, predict
-from collectives.cycles import iqr, merged
-from collectives.division import groups_of
-from collectives.entrants import parse_baselines
-from collectives.expectation import IN_A_ROW, TINY, Expectation, Probes, expect
-from collectives.measure import Stopwatch, Timing
-from collectives.nccl_settings import Evidence, nccl_log, surroundings
-from collectives.order import orders_here, parse_order
 from collectives.registry import arranged, find
-from collectives.settings import least_busbw
 
 CPU = torch.device("cpu")
 forks = pytest.mark.skipif(sys.platform != "linux", reason="these tests fork")
@@ -113,7 +113,7 @@ def test_the_wire_runs_and_there_is_none_without_a_ring(ranks) -> None:
 
 
 def test_the_share_of_the_wire_is_its_time_by_ours() -> None:
-    from collectives.contest import Times
+    from collectives.bench.contest import Times
 
     ours, wired_, second = (
         Timing([4.0] * 3, [1.0] * 3, []),

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from collectives import __main__ as commands
-from collectives.contest import blank_row
-from collectives.difference import Change, changes, noise_of, read_run
-from collectives.report import Row, write_json
+from collectives.bench.contest import blank_row
+from collectives.bench.difference import Change, changes, noise_of, read_run
+from collectives.bench.report import Row, write_json
 
 ROW = replace(
     blank_row("all_reduce", 1 << 20, "float32", "sum", 4),

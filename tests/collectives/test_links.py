@@ -11,12 +11,12 @@ import torch
 import torch.distributed as dist
 
 from collectives import __main__ as commands
-from collectives import link_map
 from collectives.commands import links
-from collectives.heat_map import heat_lines
-from collectives.link_map import Links
-from collectives.outliers import outliers
-from collectives.pairs import rounds
+from collectives.links import link_map
+from collectives.links.heat_map import heat_lines
+from collectives.links.link_map import Links
+from collectives.links.outliers import outliers
+from collectives.links.pairs import rounds
 
 forks = pytest.mark.skipif(sys.platform != "linux", reason="these tests fork")
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectives.measured_run import Row, Timing
-from collectives.nccl_log import read_nccl_tests, read_runs
+from collectives.readers.measured_run import Row, Timing
+from collectives.readers.nccl_log import read_nccl_tests, read_runs
 
 FACTORS = {"all_reduce": lambda n: 2 * (n - 1) / n, "broadcast": lambda n: 1.0, "reduce": lambda n: 1.0}
 GROUP = "     time   algbw   busbw #wrong"

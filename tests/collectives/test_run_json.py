@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectives.measured_run import Row, Timing
-from collectives.nccl_log import read_bench_json, read_nccl_json, read_runs
+from collectives.readers.measured_run import Row, Timing
+from collectives.readers.nccl_log import read_bench_json, read_nccl_json, read_runs
 
 BENCH_ROW = {"collective": "all_gather", "algorithm": "ring", "bytes": 4096, "dtype": "float32", "redop": "sum"}
 BENCH_ROW |= {"ranks": 4, "time_us": 10.0, "algbw": 0.4096, "busbw": 0.3072, "wrong": 0}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectives.pasted import listed
-from collectives.topo_matrix import TopoMatrix, read_topo
+from collectives.readers.pasted import listed
+from collectives.readers.topo_matrix import TopoMatrix, read_topo
 
 LEGEND = "\n".join(
     ["", "Legend:", "", "  X    = Self"]
@@ -289,5 +289,8 @@ def test_bytes_of_any_kind(data):
 
 
 def test_readers_load_neither_torch_nor_numpy():
-    code = "import sys, collectives.topo_matrix, collectives.nccl_log; print({'torch', 'numpy'} & set(sys.modules))"
+    code = (
+        "import sys; from collectives.readers import nccl_log, topo_matrix; "
+        "print({'torch', 'numpy'} & set(sys.modules))"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from collectives.readers.trace_file import read_trace
 from collectives.span import Span, write
-from collectives.trace_file import read_trace
 
 SPANS = [
     Span(0, "send 0", "send 3", 1e-3, 3e-3, 512, "0->1", "a"),

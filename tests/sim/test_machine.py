@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectives.topo_matrix import read_topo
+from collectives.readers.topo_matrix import read_topo
 from sim.graph import describe
 from sim.machine_file import from_dict, read_machine, to_dict
 from sim.matrix import machine_of

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from collectives.bench.settings import parse_size
 from collectives.launch import run
-from collectives.settings import parse_size
 from tests.system.duel.clients import COLLECTIVES, TRAINING, Step
 from tests.system.duel.contest import contest
 

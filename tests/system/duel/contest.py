@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 import torch
 
-from collectives.measure import Stopwatch
+from collectives.bench.measure import Stopwatch
 
 Step = Callable[[], object]
 RESAMPLES = 2000

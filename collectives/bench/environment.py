@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import __version__
+from .. import __version__
 from .machine_text import driver_version, nics, topology_text
 from .settings import Settings, cores
 

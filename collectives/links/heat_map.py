@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from .atomic import replacing
+from ..atomic import replacing
 from .outliers import Link
 
 _SHADES = "░▒▓█"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .span import Span
+from ..span import Span
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .pasted import text_of
-from .run_json import read_bench_json
+from ..readers.pasted import text_of
+from ..readers.run_json import read_bench_json
 
 MEASURES = {"time": "time_us", "ratio": "ratio"}
 _KEY = ("collective", "algorithm", "bytes", "dtype", "redop", "ranks")

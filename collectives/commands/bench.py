@@ -8,15 +8,15 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from .bench_arguments import HELP, add_arguments
-from .launcher import place_of
-from .nccl_settings import nccl_log
-from .report import average_busbw
-from .settings import Settings, settings_of
-from .start import NotStarted, backend_for, on_ranks, print_launch, usual_ranks
+from ..bench.arguments import HELP, add_arguments
+from ..bench.nccl_settings import nccl_log
+from ..bench.report import average_busbw
+from ..bench.settings import Settings, settings_of
+from ..launcher import place_of
+from ..start import NotStarted, backend_for, on_ranks, print_launch, usual_ranks
 
 if TYPE_CHECKING:
-    from .session import Outcome
+    from ..bench.session import Outcome
 
 __all__ = ["HELP", "add_arguments", "main"]
 
@@ -34,7 +34,7 @@ def main(args: argparse.Namespace) -> int:
         settings = settings_of(args, size, local, first, 4 if place or args.ranks is not None else usual_ranks())
         backend = backend_for(settings.backend, local or settings.ranks, place)
         with nccl_log() if backend == "nccl" else contextlib.nullcontext():
-            from . import session  # here, so that the ranks, which are forked, need not
+            from ..bench import session  # here, so that the ranks, which are forked, need not
 
             outcome = on_ranks(
                 session.run,
@@ -61,7 +61,8 @@ def _is_slow(settings: Settings, outcome: Outcome) -> bool:
 
 
 def _write(args: argparse.Namespace, outcome: Outcome) -> None:
-    from . import plot, report, span
+    from .. import span
+    from ..bench import plot, report
 
     if args.json is not None:
         report.write_json(args.json, outcome.environment, outcome.rows, outcome.baselines)

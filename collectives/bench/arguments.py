@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .contract import CONTRACTS
+from ..contract import CONTRACTS
+from ..launch_line import LAUNCHERS
 from .entrants import BASELINES
-from .launch_line import LAUNCHERS
 from .settings import COMPUTE, MIN_BW, MODES, REDOPS, SCHEDULERS, parse_dtype, parse_size
 
 HELP = "time our collectives beside the backend's own, and check every element of their results"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .atomic import replacing
+from ..atomic import replacing
 from .report import Row
 
 if TYPE_CHECKING:

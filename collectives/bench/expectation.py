@@ -17,10 +17,10 @@ from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
-from .cost import Machine, predict
-from .registry import find
+from ..cost import Machine, predict
+from ..registry import find
+from ..schedule import Schedule
 from .report import Row
-from .schedule import Schedule
 
 if TYPE_CHECKING:
     from .settings import Settings

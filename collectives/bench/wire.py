@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
-from .communicator import communicator
+from ..communicator import communicator
 
 NAME = "wire"
 _TAG = 0x317E  # below those of our collectives

@@ -17,7 +17,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from .contract import CONTRACTS, contract_of
+from ..contract import CONTRACTS, contract_of
 from .measured_run import Run
 from .nccl_row import Draft, Layout, layout_of, printed
 from .nccl_run import OTHER_NAMES, Account, Device, test_of, version_of

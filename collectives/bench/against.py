@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from .contract import contract_of
-from .measured_run import Run, Timing
-from .nccl_log import read_runs
+from ..contract import contract_of
+from ..readers.measured_run import Run, Timing
+from ..readers.nccl_log import read_runs
 
 
 def read_against(path: str | os.PathLike[str], collective: str, ranks: int) -> dict[int, float]:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from .contract import CONTRACTS
+from ..contract import CONTRACTS
 from .measured_run import Run
 from .nccl_evidence import fitting_ranks, likely_collectives, possible_collectives, unfitting_average, unfitting_rows
 from .nccl_row import Printed, Reading

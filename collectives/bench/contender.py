@@ -14,8 +14,8 @@ from torch.distributed.distributed_c10d import _get_process_group_store
 
 import collectives
 
-from .pattern import Pattern, count_wrong, fill
-from .schedule import Schedule
+from ..pattern import Pattern, count_wrong, fill
+from ..schedule import Schedule
 from .wire import wire
 
 _LATE = 0.003  # seconds by which a rank is late for a barrier that is checked

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from .proof import PROVED_UP_TO, prove
-from .registry import algorithms, find
+from ..proof import PROVED_UP_TO, prove
+from ..registry import algorithms, find
 
 BASELINES = ("wire", "gloo-2", "nccl-ring", "nccl-ring-simple")
 

@@ -11,14 +11,19 @@ from typing import Any, cast
 import torch
 import torch.distributed as dist
 
+from ..auto import choose, machine_here
+from ..communicator import communicator
+from ..contract import contract_of
+from ..progress import Progress
+from ..registry import arranged, find
+from ..schedule import Schedule
+from ..span import Span
+from ..trace import clock_offsets, watch
 from . import report, wire
-from .auto import choose, machine_here
 from .baseline import Baseline, baselines_of, make_group
-from .communicator import communicator
 from .compute import Compute
 from .contender import Operands, Problem, check
 from .contest import Contest, blank_row, compared
-from .contract import contract_of
 from .cycles import merged
 from .environment import asked, describe, heading
 from .expectation import Expectation, expect, expected, foretold, verdicts
@@ -26,13 +31,8 @@ from .measure import Call, Stopwatch
 from .nccl_settings import Evidence
 from .order import Orders, orders_here
 from .probe import probes_of
-from .progress import Progress
-from .registry import arranged, find
 from .report import Line, Row, columns
-from .schedule import Schedule
 from .settings import DTYPES, Settings
-from .span import Span
-from .trace import clock_offsets, watch
 
 _REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError)  # what a backend says to a dtype it cannot
 

@@ -8,9 +8,9 @@ from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..atomic import check_writable
+from ..contract import contract_of
 from .against import read_against
-from .atomic import check_writable
-from .contract import contract_of
 from .division import groups_of
 from .entrants import choose_algorithms, parse_baselines
 from .order import AUTO, NATURAL, Orders, parse_order

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .contract import CONTRACTS
+from ..contract import CONTRACTS
 from .nccl_row import Group, Printed, Reading
 
 _MOST_RANKS = 1 << 24

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from .atomic import write_text
+from ..atomic import write_text
 
 if TYPE_CHECKING:
     from .settings import Settings

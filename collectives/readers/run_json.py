@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from .contract import contract_of
+from ..contract import contract_of
 from .measured_run import Row, Run, Timing, itemsize_of
 from .nccl_row import Group, Printed, Reading
 from .nccl_run import Account, Device, test_of, version_of
