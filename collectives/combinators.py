@@ -1,11 +1,14 @@
 """Schedules from schedules: ``place`` renames ranks and chunks, ``split`` and ``rings`` make channels.
 
+``over_nodes`` finds the orders of ``rings`` where several nodes have several NICs.
+
 Programs are written for root 0, natural rank order and one level. ``place`` alone gives any root, any ring order,
 sub-groups, folds and hierarchies; ``yield from`` is sequence.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -179,3 +182,42 @@ def rings(orders: Sequence[Sequence[int]], collective: str = "all_reduce") -> Sc
         return program
 
     return Schedule(collective, [along(list(order)) for order in orders], name="rings")
+
+
+def over_nodes(
+    inside: Sequence[Sequence[int]], nodes: int, count: int, nics: Sequence[int] = ()
+) -> list[tuple[int, ...]]:
+    """``count`` orders of the ranks of equal nodes, for ``rings``: each crosses between nodes by NICs of its own.
+
+    Two of the four rings of 2 nodes with 4 ranks and 4 NICs::
+
+        node 0     0 → 1 → 2 → 3        1 → 2 → 3 → 0       ring i enters node 0 at local rank i. Odd nodes are gone
+                   ↑           ↓        ↑           ↓       through backwards, so that a ring stays on a rail: NICs of
+        node 1     4 ← 5 ← 6 ← 7        5 ← 6 ← 7 ← 4       equal number. Each NIC has one ring out and one ring in.
+
+    One ring crosses with all of its data by one NIC; k rings with 1/k each by k of them, in 1/k of the time. (With a
+    single NIC there is no other rail, so all nodes are gone through forwards.)
+
+    Args:
+        inside: orders of the ranks of one node, from 0; the rings take them in turn, entering each where NICs have had
+            the fewest so far.
+        nodes: how many; node n has the ranks from ``n * len(inside[0])`` on.
+        nics: the NIC of each rank of a node; by default each has its own.
+
+    O(count² · ranks of a node).
+    """
+    local = len(inside[0])
+    nic = nics or range(local)
+    there_and_back = len(set(nic)) > 1
+    entered, left, taken = Counter[int](), Counter[int](), Counter[int]()
+    orders = []
+    for ring in range(count):
+        fresh = [i for i in range(len(inside)) if taken[i] <= ring // len(inside)]
+        turned = [(i, (*inside[i][at:], *inside[i][:at])) for i in fresh for at in range(local)]
+        number, way = min(turned, key=lambda found: entered[nic[found[1][0]]] + left[nic[found[1][-1]]])
+        taken[number] += 1
+        entered[nic[way[0]]] += 1
+        left[nic[way[-1]]] += 1
+        ways = [way[::-1] if there_and_back and node % 2 else way for node in range(nodes)]
+        orders.append(tuple(node * local + rank for node, way in enumerate(ways) for rank in way))
+    return orders

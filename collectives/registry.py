@@ -107,15 +107,16 @@ def arranged(algorithm: str, collective: str, orders: Sequence[Sequence[int]]) -
     """The algorithm with its ranks in these orders; ``auto`` keeps its own.
 
     Args:
-        orders: none leaves it as it is. Of several, plain ``ring`` runs one ring each; the others take the first.
+        orders: none leaves it as it is. Of several, plain ``ring`` runs one ring each; they are for rings
+            only, so the others keep the natural one.
 
     Raises:
         ValueError: there is no such algorithm.
     """
     if not orders or algorithm == "auto":
         return algorithm
-    if algorithm == "ring" and len(orders) > 1:
-        return rings(orders, collective)
+    if len(orders) > 1:
+        return rings(orders, collective) if algorithm == "ring" else algorithm
     return ordered(find(collective, algorithm), orders[0])
 
 

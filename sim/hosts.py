@@ -12,6 +12,10 @@
       |                |                |
     --+------ br0 -----+----------------+-------------      a bridge in a namespace of its own
 
+With ``links=2`` a host has an eth1 as well, on a bridge of its own and at the same rate; the first half of its ranks
+listen on eth0 only, the others on eth1. A connection leaves both its hosts by the link of the rank that listens: among
+ranks of equal local number, which is how rings over several NICs go, by their own.
+
 The network of the machine itself is not touched. All hosts share its CPUs, so compute is no faster for them, and a rate
 is kept only if the CPUs can move so many bytes.
 """
@@ -35,7 +39,7 @@ from .units import parse_bandwidth
 __all__ = ["Hosts", "Unavailable", "default_burst"]
 
 _IP = ("ip", "-batch", "-")
-MOST_HOSTS = 250
+MOST_HOSTS, MOST_LINKS = 250, 16
 QUEUE = 16 << 20  # bytes that wait at a port at most: more than senders have under way, so that nothing is dropped
 MASTER_PORT = 29500  # no host has anything else running
 GRACE = 3.0  # seconds that the others have to end by themselves after a failure: ranks find out within two
@@ -56,24 +60,28 @@ class Hosts:
     Args:
         rate: at which each host sends, as ``200mbit`` or ``1gbit``, headers included; None: as fast as the CPUs can.
         burst: bytes that may leave at once after a pause; by default ``default_burst``.
+        links: how many a host has, each with the rate to itself.
 
     Attributes:
-        names, addresses: of each host.
+        names, addresses: of each host, the address on its first link. ports: names of a host's links, ``eth0``, ….
 
     Raises:
         ValueError: an argument that makes no sense.
         Unavailable: this system cannot make hosts, and why.
     """
 
-    def __init__(self, count: int, rate: str | None = None, burst: int | None = None) -> None:
+    def __init__(self, count: int, rate: str | None = None, burst: int | None = None, links: int = 1) -> None:
         if not 1 <= count <= MOST_HOSTS:
             raise ValueError(f"hosts {count}: make from 1 to {MOST_HOSTS}")
+        if not 1 <= links <= MOST_LINKS:
+            raise ValueError(f"links {links}: give a host from 1 to {MOST_LINKS}")
         speed = None if rate is None else parse_bandwidth(rate, "rate")
         if burst is not None and (speed is None or burst < 1600):
             raise ValueError(f"burst {burst}: " + ("a packet has 1514 bytes" if speed else "without a rate is nothing"))
         check()
         self.names = [f"host{i}" for i in range(count)]
-        self.addresses = [f"198.18.0.{i + 1}" for i in range(count)]  # from the block for benchmarks
+        self.addresses = [_address(0, i) for i in range(count)]
+        self.ports = [f"eth{link}" for link in range(links)]
         self._processes: list[subprocess.Popen[str]] = []
         self._hosts: list[Host] = []
         try:
@@ -88,14 +96,20 @@ class Hosts:
 
     def _join(self) -> None:
         switch, *hosts = self._hosts
-        lines = ["link add br0 type bridge", "link set br0 up"]
-        for host in hosts:
-            lines.append(f"link add {host.name} type veth peer name eth0 netns {host.pid}")
-            lines.append(f"link set {host.name} master br0 up")
+        lines = []
+        for link, port in enumerate(self.ports):
+            lines += [f"link add br{link} type bridge", f"link set br{link} up"]
+            for host in hosts:
+                cable = f"{host.name}.{link}"
+                lines.append(f"link add {cable} type veth peer name {port} netns {host.pid}")
+                lines.append(f"link set {cable} master br{link} up")
         switch.configure(_IP, lines)
-        for host, address in zip(hosts, self.addresses, strict=True):
-            up = ["link set lo up", "link set eth0 addrgenmode none up"]  # no IPv6 address, which gloo might prefer
-            host.configure(_IP, [*up, f"address add {address}/24 dev eth0"])
+        for i, host in enumerate(hosts):
+            lines = ["link set lo up"]
+            for link, port in enumerate(self.ports):
+                lines.append(f"link set {port} addrgenmode none up")  # no IPv6 address, which gloo might prefer
+                lines.append(f"address add {_address(link, i)}/24 dev {port}")
+            host.configure(_IP, lines)
         with NamedTemporaryFile("w", prefix="hosts-") as table:  # once mounted it stays, without a name
             table.write("127.0.0.1 localhost\n")
             for name, address in zip(self.names, self.addresses, strict=True):
@@ -107,11 +121,12 @@ class Hosts:
 
     def _shape(self, speed: float, burst: int) -> None:
         bucket = f"rate {round(speed * 8)}bit burst {burst} limit {QUEUE}"
+        # one packet of several segments takes one timer and one walk through the kernel: a quarter of the CPU time;
+        # the quarter of the burst that is left covers the timers that are late
+        segments = min(burst * 3 // 4, 1 << 16)
         for host in self._hosts[1:]:
-            # one packet of several segments takes one timer and one walk through the kernel: a quarter of the CPU time;
-            # the quarter of the burst that is left covers the timers that are late
-            host.configure(_IP, [f"link set eth0 gso_max_size {min(burst * 3 // 4, 1 << 16)}"])
-            host.configure(["tc", "-batch", "-"], [f"qdisc add dev eth0 root tbf {bucket}"])
+            host.configure(_IP, [f"link set {port} gso_max_size {segments}" for port in self.ports])
+            host.configure(["tc", "-batch", "-"], [f"qdisc add dev {port} root tbf {bucket}" for port in self.ports])
             # every kernel has it, and it fills the port; bbr paces by itself and loses a tenth against the bucket
             host.configure(["tee", "/proc/sys/net/ipv4/tcp_congestion_control"], ["reno"])
 
@@ -158,7 +173,13 @@ class Hosts:
         meet = [f"--nnodes={len(self.names)}", f"--nproc-per-node={ranks}"]
         meet += [f"--master-addr={self.addresses[0]}", f"--master-port={MASTER_PORT}"]
         torchrun = [sys.executable, "-m", "torch.distributed.run", *meet]
-        return self._run([[*torchrun, f"--node-rank={i}", *args] for i in range(len(self.names))], timeout)
+        job = list(args) if len(self.ports) == 1 else [*self._on_own_link(), sys.executable, "-u", *args]
+        return self._run([[*torchrun, f"--node-rank={i}", *job] for i in range(len(self.names))], timeout)
+
+    def _on_own_link(self) -> list[str]:
+        """What to put before a rank's command: torchrun gives all ranks of a host one environment."""
+        port = f"eth$((LOCAL_RANK * {len(self.ports)} / LOCAL_WORLD_SIZE))"
+        return ["--no-python", "sh", "-c", f'GLOO_SOCKET_IFNAME={port} NCCL_SOCKET_IFNAME={port} exec "$0" "$@"']
 
     def close(self) -> None:
         """End the hosts and everything on them; more than once is fine."""
@@ -199,6 +220,10 @@ class Hosts:
         reason = f"exit status {code}" if code > 0 else f"killed by {signal.Signals(-code).name}"
         print(f"{self.names[failed]} failed first: {reason}", file=sys.stderr)
         return code if code > 0 else 128 - code
+
+
+def _address(link: int, host: int) -> str:
+    return f"198.18.{link}.{host + 1}"  # from the block for benchmarks
 
 
 def _watch(processes: Sequence[subprocess.Popen[str]], timeout: float | None) -> int | None:

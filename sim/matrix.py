@@ -14,6 +14,7 @@ from collectives.readers.topo_matrix import TopoMatrix
 from .gpu import GPUS, Gpu, gpu_of
 from .machine import Machine
 
+FROM_MATRIX = "nvidia-smi topo -m"  # a machine's source
 LEVELS = ("PIX", "PXB", "PHB", "NODE", "SYS")
 MOST_NVLINKS = 18  # of a GPU, up to now
 UNKNOWN_LINK, UNKNOWN_PCIE = GPUS["a100"], 22e9
@@ -34,21 +35,22 @@ def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, l
         if (number := matrix.links(one, other))
     }
     parameters: dict[str, object] = {"local": count, "node": "alone"}
-    if known is None and (known := _likely(links)):
+    switched = _is_switched(matrix, links)
+    if known is None and (known := _likely(links, switched)):
         notes.append(f"by their NVLinks, these GPUs are taken for {known.name}; --gpu says it")
     link = known or UNKNOWN_LINK
     if links:
-        numbers = set(links.values())
         if known is None:
             notes.append(
                 f"the speed of an NVLink depends on the GPU: {link.nvlink / 1e9:.3g} GB/s a link and direction is "
                 "assumed (V100 to H200; B200: 50); --gpu says it"
             )
         speed = link.nvlink * link.share
-        if len(numbers) == 1 and (count - 1) * min(numbers) > MOST_NVLINKS:
-            parameters |= {"node": "nvswitch", "nvlink": min(numbers) * speed}
+        if switched:
+            number = min(links.values())
+            parameters |= {"node": "nvswitch", "nvlink": number * speed}
             notes.append(
-                f"{min(numbers)} NVLinks to each of {count - 1} GPUs are more than a GPU has: they lead to NVSwitches, "
+                f"{number} NVLinks to each of {count - 1} GPUs are more than a GPU has: they lead to NVSwitches, "
                 "so all GPUs are joined at that speed"
             )
         else:
@@ -68,11 +70,19 @@ def machine_of(matrix: TopoMatrix, name: str, gpu: str = "") -> tuple[Machine, l
             where = "none is below a PCIe switch with a GPU, so all are taken"
         notes.append(f"NICs: {where}; their speed is not in the matrix: nic=… says it")
     notes += _unknown(matrix)
-    machine = Machine(name, "cluster", parameters, gpu=known.name if known else "", source="nvidia-smi topo -m")
+    machine = Machine(name, "cluster", parameters, gpu=known.name if known else "", source=FROM_MATRIX)
     return machine, notes
 
 
-def _likely(links: dict[tuple[int, int], int]) -> Gpu | None:
+def _is_switched(matrix: TopoMatrix, links: dict[tuple[int, int], int]) -> bool:
+    """Whether NVLinks lead to switches: all pairs are joined by equally many, and by more than a GPU has in all."""
+    pairs = combinations(range(len(matrix.gpus)), 2)
+    seen = [pair for pair in pairs if (matrix.gpus[pair[0]], matrix.gpus[pair[1]]) in matrix.cells]
+    alike = len(set(links.values())) == 1 and all(pair in links for pair in seen)
+    return alike and (len(matrix.gpus) - 1) * min(links.values()) > MOST_NVLINKS
+
+
+def _likely(links: dict[tuple[int, int], int], switched: bool) -> Gpu | None:
     """The GPU that has so many NVLinks in all (of 18, the oldest). Below 6 they may be any card's, but only V100s in a
     cube mesh have pairs with one and pairs with two."""
     if set(links.values()) == {1, 2}:
@@ -80,7 +90,7 @@ def _likely(links: dict[tuple[int, int], int]) -> Gpu | None:
     of: Counter[int] = Counter()
     for (a, b), number in links.items():
         of.update({a: number, b: number})
-    most = max(links.values() if len(set(links.values())) == 1 else of.values(), default=0)
+    most = max(links.values() if switched else of.values(), default=0)
     return next((gpu for gpu in GPUS.values() if gpu.nvlinks == most), None) if most >= 6 else None
 
 

@@ -178,15 +178,6 @@ def _first(rank: int, level: Sequence[Sequence[int]]) -> int:
     return min(next((group for group in level if rank in group), [rank]))
 
 
-def over_nodes(nodes: int, local: int, rings: int) -> list[Order]:
-    """Rings over ``nodes`` × ``local`` GPUs: each enters every node at another GPU, so each has NICs of its own.
-
-    Ring i enters a node at GPU i · local / rings and goes through the rest in order.
-    """
-    first = [ring * local // rings for ring in range(rings)]
-    return [tuple(node * local + (at + i) % local for node in range(nodes) for i in range(local)) for at in first]
-
-
 def narrowest(arcs: Mapping[Arc, int], among: Sequence[int]) -> tuple[Order, int]:
     """The group of at most half of the GPUs with the fewest links out of it, and how many these are; O(2ⁿ)."""
     groups = [group for size in range(1, len(among) // 2 + 1) for group in combinations(among, size)]

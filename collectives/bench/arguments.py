@@ -30,6 +30,11 @@ made under those settings in the same run and confirmed by NCCL's log; on gloo `
 `native` is the backend as it comes: only the ratio to that says which is faster. cpu is the CPU time until the call has
 returned: on CUDA the time to enqueue.
 
+Channels (ring:channels=N) on gloo share one wire and the CPUs. Measured: between hosts two make a ring a tenth faster
+at 4 MiB and no faster at 1 MiB, four are no better than two; on one host they cost up to 4 MiB, and pay from 16 MiB on
+as segments that stay in the cache. k rings over NICs of their own (--order) are another matter: they take 1/k of the
+time.
+
 Exit status: 0; 1 if anything was wrong, a rank failed, or the average bus bandwidth is below --min-busbw (or 0.9 x
 ${MIN_BW}, as nccl-tests has it); 2 for a wrong argument.
 """
@@ -103,8 +108,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--with-compute", choices=COMPUTE, help="time all again while every rank multiplies matrices, or copies; "
         "both slow-downs are shown")  # fmt: skip
     add("--order", default="auto", metavar="ORDER", help="how our schedules go round the ranks: auto (what `python -m "
-        "sim rings` makes of nvidia-smi topo -m), natural, a list like 0,2,1,3, or a file that it has emitted; "
-        "the algorithm auto keeps its own")  # fmt: skip
+        "sim rings` makes of nvidia-smi topo -m; over several hosts a ring a NIC), natural, a list like 0,2,1,3, two "
+        "rings like 0,1,3,2+1,0,2,3, or a file that sim rings has emitted; several are for ring alone, and the "
+        "algorithm auto keeps its own")  # fmt: skip
     add("--split", metavar="MOD:N|DIV:N", help="several groups at once: ranks with equal rank mod N (rails) or div N")
     add("--against", metavar="LOG", help="beside ours, the times of another benchmark: an nccl-tests log or a JSON")
     add("--min-busbw", type=float, metavar="X", help="fail if the average bus bandwidth of ours is below X GB/s")

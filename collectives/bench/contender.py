@@ -92,14 +92,14 @@ class Operands:
         """The backend's own, in another group of the same ranks if one is given."""
         return self._call(dist, {"group": group or self.problem.group})
 
-    def wire(self, order: Sequence[int] | None) -> Callable[[], object] | None:
-        """What the ring of the collective moves; None if it has none. It writes to neither tensor."""
+    def wire(self, orders: Sequence[Sequence[int]]) -> Callable[[], object] | None:
+        """What the rings of the collective move; None if it has none. It writes to neither tensor."""
         p = self.problem
         source = self.result if p.collective == "reduce_scatter" else self.given
         if source is None:
             return None
         share = -(-p.count // p.ranks) if p.collective == "all_reduce" else p.count
-        return wire(p.collective, source[:share], p.group, order)
+        return wire(p.collective, source[:share], p.group, orders)
 
     def _call(self, library: Any, options: dict[str, Any]) -> Callable[[], object]:
         """The functions of ``torch.distributed``, which our library has under the same names.

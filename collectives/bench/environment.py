@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from .. import __version__
 from .machine_text import driver_version, nics, topology_text
+from .order import Seat, shown
 from .settings import Settings, cores
 
 _PREFIXES = ("NCCL_", "GLOO_", "TORCH_NCCL_", "TORCH_GLOO_")
@@ -81,9 +82,22 @@ def hosts_of_ranks(names: Sequence[str]) -> list[str]:
     Args:
         names: what the hosts are really called, in the order of their ranks.
     """
+    return [seat.host for seat in seats_of_ranks(names)]
+
+
+def seats_of_ranks(names: Sequence[str], backend: str = "gloo") -> list[Seat]:
+    """Every rank's host, as files call it, and interface; ``names`` as for ``hosts_of_ranks``.
+
+    gloo takes the interface that it is told (all ranks of a host the same, if none); of NCCL it is assumed that
+    neighbouring ranks share a host's NICs equally.
+    """
+    interface = os.environ.get("GLOO_SOCKET_IFNAME", "")
+    if backend == "nccl":
+        local, ranks = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+        interface = f"NIC {local * (len(nics()) or 1) // ranks}"
     everyone: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(everyone, socket.gethostname())
-    return [f"host{names.index(name)}" for name in everyone]
+    dist.all_gather_object(everyone, (socket.gethostname(), interface))
+    return [Seat(f"host{names.index(name)}", interface) for name, interface in everyone]
 
 
 def asked(settings: Settings) -> dict[str, Any]:
@@ -123,10 +137,10 @@ def heading(environment: dict[str, Any], settings: Settings, names: Sequence[str
         f"warmup {settings.warmup}, check {settings.check}",
     ]
     if len(settings.groups) > 1:
-        shown = " | ".join(" ".join(map(str, group)) for group in settings.groups)
-        lines.append(f"{len(settings.groups)} groups at once: {shown}")
+        groups = " | ".join(" ".join(map(str, group)) for group in settings.groups)
+        lines.append(f"{len(settings.groups)} groups at once: {groups}")
     if settings.orders:
-        lines.append(f"order {' and '.join(','.join(map(str, order)) for order in settings.orders)}")
+        lines.append(shown(settings.orders))
     if e["scheduler"] == "batch":
         lines.append(
             "scheduler: SCHED_BATCH set on the ranks, for ours and the backend's alike; "

@@ -3,6 +3,7 @@
     a tiny message round the ring      → latency of a step          a tiny collective of ours, and of the backend
     a large one                        → seconds a byte                → what either costs before the first byte
     an addition                        → seconds a byte added
+    over several hosts, both also round the ranks of each host alone, as the ring's slowest links are those between
 
 Ours is then the cost model's walk of the schedule (``cost.py``); the backend is taken to be a ring on the same wire, so
 the ratio says what our steps cost beside one that has no Python between them. What was measured beside what was
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 from ..cost import Machine, predict
 from ..registry import find
 from ..schedule import Schedule
+from .nics import said_of_nics, with_nics
+from .order import Seat, ranks_by_host
 from .report import Row
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 TINY = 8  # bytes of a probe's message
 TIMES, IN_A_ROW = 5, 10
+ENOUGH = 0.02  # seconds of calls in a row
 _RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
@@ -61,7 +65,7 @@ class Expectation:
         """Seconds of the backend's own; None for collectives without a ring."""
         if collective not in _RINGS or self.native_latency <= 0:
             return None
-        bare = Machine(alpha=0.0, beta=self.machine.beta, gamma=self.machine.gamma, base=self.native_latency)
+        bare = replace(self.machine, alpha=0.0, far_alpha=0.0, overhead=0.0, base=self.native_latency)
         return predict(find(collective, "ring"), self.size, nbytes, bare)
 
 
@@ -70,7 +74,8 @@ class Probes:
     """What is timed, each a call that all ranks make together: the wire once round with tiny and with large messages,
     an addition of ``nbytes`` bytes, and a tiny collective of ours and of the backend.
 
-    nbytes: of a large message, large enough that its latency hardly counts.
+    nbytes: of a large message, large enough that its latency hardly counts. tiny_inside, large_inside: the wire round
+    the ranks of every host alone, where there are several on each of several. seats: of all ranks.
     """
 
     nbytes: int
@@ -80,6 +85,9 @@ class Probes:
     add: Callable[[], object]
     ours: Callable[[], object]
     native: Callable[[], object] | None
+    tiny_inside: Callable[[], object] | None = None
+    large_inside: Callable[[], object] | None = None
+    seats: Sequence[Seat] = ()
 
 
 def expect(probes: Probes, once: Callable[[Callable[[], object]], float], usual: Machine, size: int) -> Expectation:
@@ -90,30 +98,44 @@ def expect(probes: Probes, once: Callable[[Callable[[], object]], float], usual:
         usual: the machine as it is believed to be: how a step's latency is shared between its two ends and the wire.
         size: ranks, at least 2; the wire's round has as many steps as a ring all-reduce, 2 (size - 1).
     """
-    steps = 2 * (size - 1)
-    calls = [probes.tiny, probes.large, probes.add, probes.ours, *([] if probes.native is None else [probes.native])]
-    times: list[list[float]] = [[] for _ in calls]
-    for turn in range(1 + TIMES):  # in turns, so that all see the same machine; the first is not counted
-        for call, found in zip(calls, times, strict=True):
-            seconds = once(partial(_in_a_row, call)) / IN_A_ROW
-            if turn:
-                found.append(seconds)
-    round_tiny, round_large, add, ours, *native = map(median, times)
-    tiny, large = round_tiny / steps, round_large / steps
-    share = tiny / (usual.alpha + usual.overhead)
-    base = max(0.0, ours - steps * tiny)
+    calls = [probes.tiny, probes.large, probes.add, probes.ours, probes.native, probes.tiny_inside, probes.large_inside]
+    tiny, large, add, ours, native, tiny_inside, large_inside = _typical(calls, once)
+    step, beta = _line(tiny, large, 2 * (size - 1), probes.nbytes)
+    near, near_beta = step, beta
+    if probes.tiny_inside:
+        mates = ranks_by_host(probes.seats)[0]
+        near, near_beta = _line(tiny_inside, large_inside, 2 * (len(mates) - 1), probes.nbytes)
+    overhead = min(usual.overhead / (usual.alpha + usual.overhead) * near, step)  # of a message, wherever it goes
     machine = Machine(
-        alpha=usual.alpha * share,
-        beta=max(large - tiny, 0.0) / (probes.nbytes - TINY),
+        alpha=max(near - overhead, 0.0),
+        beta=near_beta,
         gamma=add / probes.nbytes,
-        base=base,
-        overhead=usual.overhead * share,
+        base=max(0.0, ours - tiny),
+        overhead=overhead,
     )
-    return Expectation(machine, native[0] if native else 0.0, size)
+    return Expectation(with_nics(machine, probes.seats, step - overhead, beta), native, size)
 
 
-def _in_a_row(call: Callable[[], object]) -> None:
-    for _ in range(IN_A_ROW):
+def _line(tiny: float, large: float, steps: int, nbytes: int) -> tuple[float, float]:
+    """Seconds of a step, and of a byte more in it, from what so many steps with tiny and with large messages take."""
+    return tiny / steps, max(large - tiny, 0.0) / steps / (nbytes - TINY)
+
+
+def _typical(
+    calls: Sequence[Callable[[], object] | None], once: Callable[[Callable[[], object]], float]
+) -> list[float]:
+    """Median seconds of each call; 0 where there is none. They take turns, so that all see the same machine."""
+    first = [0.0 if call is None else once(call) for call in calls]  # also the first, and so is not counted
+    counts = [max(1, min(IN_A_ROW, int(ENOUGH / max(seconds, 1e-9)))) for seconds in first]
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(TIMES):
+        for call, count, found in zip(calls, counts, times, strict=True):
+            found.append(0.0 if call is None else once(partial(_in_a_row, call, count)) / count)
+    return [median(found) for found in times]
+
+
+def _in_a_row(call: Callable[[], object], count: int) -> None:
+    for _ in range(count):
         call()
 
 
@@ -136,9 +158,12 @@ def foretold(expectation: Expectation, settings: Settings, schedule: Callable[[s
         schedule: what runs under an algorithm's name at a size.
     """
     m = expectation.machine
+    between = m.local and (
+        f"between hosts {(m.far_alpha + m.overhead) * 1e6:.3g} us and {_rate(m.far_beta)} a NIC and direction, "
+    )
     yield (
-        f"probed: {(m.alpha + m.overhead) * 1e6:.3g} us a step, {1e-9 / m.beta if m.beta else 0:.3g} GB/s a rank and "
-        f"direction, {1e-9 / m.gamma if m.gamma else 0:.3g} GB/s added; the backend is taken to be a ring on this wire"
+        f"probed: {(m.alpha + m.overhead) * 1e6:.3g} us a step, {_rate(m.beta)} a rank and direction, {between or ''}"
+        f"{_rate(m.gamma)} added; the backend is taken to be a ring on this wire"
     )
     sizes = [settings.row_bytes(size) for size in settings.sizes()]
     for name in settings.algorithms:
@@ -149,6 +174,10 @@ def foretold(expectation: Expectation, settings: Settings, schedule: Callable[[s
             said.append(f"{size}: {ours / native:.2f}" if native else f"{size}: {ours * 1e6:.0f} us")
         kind = "ratio" if expectation.native(settings.collective, 1) else "time"
         yield f"expected {kind} of {name}, by bytes: {', '.join(said)}"
+
+
+def _rate(seconds_a_byte: float) -> str:
+    return f"{1e-9 / seconds_a_byte if seconds_a_byte else 0:.3g} GB/s"
 
 
 def verdicts(
@@ -168,4 +197,7 @@ def verdicts(
         )
         beyond = 100 * (largest.time_us / 1e6 / parts.seconds - 1)
         said = f"median residual of the ratio {100 * median(off):.0f} %; " if off else ""
-        yield f"{name}: {said}at {largest.bytes} bytes expected {shares}; measured {beyond:+.0f} % beside that"
+        nics = said_of_nics(
+            schedule(name, largest.bytes), expectation.size, largest.bytes, expectation.machine, parts.seconds
+        )
+        yield f"{name}: {said}at {largest.bytes} bytes expected {shares}{nics}; measured {beyond:+.0f} % beside that"

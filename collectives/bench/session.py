@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -25,11 +24,11 @@ from .compute import Compute
 from .contender import Operands, Problem, check
 from .contest import Contest, blank_row, compared
 from .cycles import merged
-from .environment import asked, describe, heading
+from .environment import asked, describe, heading, seats_of_ranks
 from .expectation import Expectation, expect, expected, foretold, verdicts
 from .measure import Call, Stopwatch
 from .nccl_settings import Evidence
-from .order import Orders, orders_here
+from .order import Orders, orders_here, orders_over_interfaces
 from .probe import probes_of
 from .report import Line, Row, columns
 from .settings import DTYPES, Settings
@@ -76,6 +75,7 @@ class Session:
         self.factor = contract_of(settings.collective).factor(settings.members)
         self.said: list[str] = []
         self.group, self.baselines = self.groups()
+        self.seats = seats_of_ranks(self.hosts, backend)
         self.orders = self.agreed_orders()
         self.schedules = {name: arranged(name, settings.collective, self.orders) for name in settings.algorithms}
         self.expectation: Expectation | None = None
@@ -131,22 +131,23 @@ class Session:
         return own, found
 
     def agreed_orders(self) -> Orders:
-        """Those that were given, or that rank 0 finds on its machine."""
+        """Those that were given, or what the machine suggests: NCCL's as rank 0 sees it."""
         if not self.settings.find_order:
             return self.settings.orders
-        local = int(os.environ.get("LOCAL_WORLD_SIZE", self.ranks))
-        found: list[Any] = [orders_here(local, self.ranks) if self.rank == 0 and self.backend == "nccl" else None]
-        dist.broadcast_object_list(found, 0)
-        if found[0] is None:
-            return ()
-        orders, sentence = found[0]
-        self.said.append(sentence)
+        if self.backend != "nccl":
+            orders, sentence = orders_over_interfaces(self.seats)
+        else:
+            found: list[Any] = [orders_here(self.seats) if self.rank == 0 else None]
+            dist.broadcast_object_list(found, 0)
+            orders, sentence = found[0]
+        self.said += [sentence] if sentence else []
         self.outcome.environment["orders"] = [list(order) for order in orders]
-        return cast("Orders", orders)
+        return orders
 
     def probe(self) -> Expectation:
         settings = self.settings
-        probes = probes_of(settings.members, self.group, self.device)
+        members = dist.get_process_group_ranks(self.group or dist.group.WORLD)
+        probes = probes_of(settings.members, self.group, self.device, [self.seats[rank] for rank in members])
         believed = machine_here(self.backend, settings.members, settings.members)
         expectation = expect(probes, self.watch.shared_once, believed, settings.members)
         for text in foretold(expectation, settings, self.schedule):
@@ -225,7 +226,7 @@ class Session:
         settings = self.settings
         native = self.accepted(operands.native())
         beside: dict[str, Call] = {}
-        wired = operands.wire(self.orders[0] if self.orders else None)
+        wired = operands.wire(self.orders)
         if wired is not None and (settings.baselines is None or wire.NAME in settings.baselines):
             beside[wire.NAME] = wired
         if native is not None:

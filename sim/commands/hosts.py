@@ -15,11 +15,13 @@ HELP = "run a torchrun job on several hosts made on this machine, joined by slow
 EXAMPLES = """examples:
   python -m sim hosts -- -m collectives bench -b 1M -e 8M
   python -m sim hosts --hosts 2 --ranks-per-host 2 --rate 1gbit -- -m collectives bench --algorithm hierarchical:local=2
+  python -m sim hosts --hosts 2 --ranks-per-host 2 --links 2 -- -m collectives bench -b 8M -e 8M
   python -m sim hosts --hosts 2 --rate none -- train.py --steps 10
 
 What follows -- is what would follow torchrun. A host is a network namespace with a hostname and processes of its own;
-its port sends at the rate, headers included, of which at most 0.956 are data. All hosts share this machine's CPUs.
-Nothing of the machine's own network is touched, and nothing stays.
+its port sends at the rate, headers included, of which at most 0.956 are data. With --links 2 it has two such ports, and
+each rank uses one of them: bench then makes a ring for each (--order auto, the default); --order natural is one ring.
+All hosts share this machine's CPUs. Nothing of the machine's own network is touched, and nothing stays.
 
 exit status: 0, that of the first host's torchrun that failed (torchrun's own is 1 when a rank fails), 1 if time is up,
 2 for a wrong argument or if this system cannot make hosts"""
@@ -31,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ranks-per-host", type=int, default=1, metavar="R", help="processes on each (default 1)")
     add("--rate", default="200mbit", metavar="RATE", help="at which each host sends: 200mbit (default), 1gbit, 25MB/s; "
         "none: as fast as the CPUs can")  # fmt: skip
+    add("--links", type=int, default=1, metavar="N", help="of each host, each with the rate to itself; its ranks are "
+        "shared out to them, in order (default 1)")  # fmt: skip
     add("--burst", metavar="SIZE", help="bytes that may leave at once after a pause (default 0.5 ms at the rate, "
         "at least 4K)")  # fmt: skip
     add("--timeout", type=float, metavar="SECONDS", help="for the whole run (default: none)")
@@ -49,7 +53,7 @@ def main(args: argparse.Namespace) -> int:
         job = torchrun_args(args.args)
         burst = None if args.burst is None else parse_size(args.burst, "burst")
         rate = None if args.rate == "none" else args.rate
-        with Hosts(args.hosts, rate, burst) as hosts:
+        with Hosts(args.hosts, rate, burst, args.links) as hosts:
             return hosts.torchrun(job, args.ranks_per_host, args.timeout)
     except (ValueError, Unavailable) as error:
         print(f"python -m sim hosts: error: {error}", file=sys.stderr)

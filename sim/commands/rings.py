@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ..graph import Network
     from ..machine import Machine
     from ..rings import Arc, Load, Order
 
@@ -18,11 +19,13 @@ EXAMPLES = """examples:
   python -m sim rings topo.txt --gpus 0,1,2,3 --emit order.json
   python -m sim rings dgx-1v --gpus 0,1,2,3,4
   python -m sim rings dgx-h100 --nodes 4
+  python -m sim rings topo.txt --nodes 2 --size 1G --emit order.json
 
 The file that --emit writes is for  python -m collectives bench --order order.json
 --json: gpus, rings (orders over NVLink, or over the nodes; empty where there is none), fallback (one ring over whatever
 joins the GPUs), chain (over NVLink, where no ring closes), busbw in GB/s (of the first of these that there is),
-bottleneck, notes
+bottleneck, time_s (with --size: of an all-reduce along the rings, else the fallback; simulated), notes. Over several
+nodes, GPUs are numbered node by node. --emit writes machine, gpus and orders: the rings, or the fallback alone.
 
 exit status: 0 also where there is no ring over NVLink, 2 for a wrong argument"""
 
@@ -32,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpus", metavar="LIST", help="through these only: 0,1,2,3 (default: all)")
     parser.add_argument("--gpu", default="", metavar="NAME", help="which GPUs they are: speed of NVLink and PCIe")
     parser.add_argument("--nodes", type=int, default=1, metavar="N", help="rings over so many of them (default 1)")
+    parser.add_argument(
+        "--size", metavar="S", help="simulate an all-reduce of so many bytes along them, like 64K or 1G"
+    )
     parser.add_argument("--emit", metavar="FILE", help="write the orders, for bench --order")
     parser.add_argument(
         "--json", nargs="?", const="-", metavar="FILE", help="write everything (without FILE: to stdout)"
@@ -41,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     from collectives.atomic import check_writable
 
+    from ..units import parse_size
     from .output import write_json
     from .subject import find_subject
 
@@ -49,7 +56,8 @@ def main(args: argparse.Namespace) -> int:
             if getattr(args, option) not in (None, "-"):
                 check_writable(f"--{option}", getattr(args, option))
         machine, matrix, notes = find_subject(args.file, args.gpu)
-        content = _over_nodes(machine, args) if args.nodes != 1 else _inside(machine, args)
+        nbytes = parse_size(args.size, "--size") if args.size else 0
+        content = _over_nodes(machine, args, nbytes) if args.nodes != 1 else _inside(machine, args, nbytes)
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -65,7 +73,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _inside(machine: Machine, args: argparse.Namespace) -> dict[str, Any]:
+def _inside(machine: Machine, args: argparse.Namespace, nbytes: int) -> dict[str, Any]:
     """Rings through GPUs of one node."""
     from ..rings import arcs_of, best_order, chain, load, pack
 
@@ -79,13 +87,64 @@ def _inside(machine: Machine, args: argparse.Namespace) -> dict[str, Any]:
         return _content(among, [], fallback, 0.0, "", notes=["one GPU has nobody to send to"])
     limit = load(network, rings or [fallback])
     bottleneck = _bottleneck(limit, arcs, among, rings)
-    way = chain(arcs, among) if arcs and not rings else None
-    if way is None:
-        return _content(among, rings, fallback, limit.busbw, bottleneck)
-    along = 2 * (len(among) - 1) / len(among) * machine.parameters["nvlink"]  # all of the data passes every link
-    ring, tree = limit.busbw / 1e9, along / 1e9
-    note = f"the ring over PCIe reaches {ring:.3g} GB/s; a tree along the chain, as NCCL takes, {tree:.3g}"
-    return _content(among, [], fallback, max(along, limit.busbw), bottleneck, way, [note])
+    content = _content(among, rings, fallback, limit.busbw, bottleneck)
+    if nbytes:
+        content["time_s"] = _all_reduce(machine, network, among, rings or [fallback], nbytes)
+    if arcs and not rings and (way := chain(arcs, among)):
+        along = 2 * (len(among) - 1) / len(among) * machine.parameters["nvlink"]  # all of the data passes every link
+        ring, tree = limit.busbw / 1e9, along / 1e9
+        note = f"the ring over PCIe reaches {ring:.3g} GB/s; a tree along the chain, as NCCL takes, {tree:.3g}"
+        content |= {"busbw": max(tree, ring), "chain": list(way), "notes": [note]}
+    return content
+
+
+def _over_nodes(machine: Machine, args: argparse.Namespace, nbytes: int) -> dict[str, Any]:
+    """Rings over several nodes: as many as the NICs, or the links inside, make worth while."""
+    from collectives.combinators import over_nodes
+
+    from ..matrix import FROM_MATRIX
+    from ..rings import load
+
+    if machine.kind != "cluster":
+        raise ValueError(f"--nodes {args.nodes}: {machine.name} is one machine; name a cluster like dgx-h100")
+    network = machine.network(nodes=args.nodes)
+    each = len(network.devices) // args.nodes
+    chosen = _chosen(args.gpus, each)
+    alone = _inside(machine, args, 0)
+    inside = [[chosen.index(gpu) for gpu in order] for order in alone["rings"] or [alone["fallback"]]]
+    among = [node * each + gpu for node in range(args.nodes) for gpu in chosen]
+    nics = min(machine.parameters.get("nics") or each, each)
+    nic = [gpu * nics // each for gpu in chosen]  # neighbours share one
+    packed = [
+        [tuple(among[rank] for rank in order) for order in over_nodes(inside, args.nodes, count, nic)]
+        for count in range(1, max(len(inside), len(set(nic))) + 1)
+    ]
+    rings = max(packed, key=lambda orders: (round(load(network, orders).busbw), -len(orders)))
+    limit = load(network, rings)
+    bottleneck = f"{limit.link} carries {limit.hops} hop{'s' * (limit.hops > 1)}"
+    count = len(set(nic))
+    shared = ", each with as many rings as the others, or nearly" if count > 1 else ", by which all rings go"
+    notes = [f"{count} NIC{'s' * (count > 1)} a node{shared}"]
+    if "nics" not in machine.parameters and machine.source == FROM_MATRIX:
+        notes.append("the matrix names no NICs: one a GPU is assumed; FILE,nics=… says it")
+    content = _content(among, rings, rings[0], limit.busbw, bottleneck, notes)
+    if nbytes:
+        content["time_s"] = _all_reduce(machine, network, among, rings, nbytes)
+    return content
+
+
+def _all_reduce(
+    machine: Machine, network: Network, among: Sequence[int], orders: Sequence[Order], nbytes: int
+) -> float:
+    """Seconds of an all-reduce along the orders, simulated."""
+    from collectives.combinators import rings
+
+    from ..collective import simulate
+    from ..graph import Network
+
+    devices = Network(network.graph, [network.devices[gpu] for gpu in among], network.routing, network.seed)
+    schedule = rings([[among.index(gpu) for gpu in order] for order in orders])
+    return simulate(schedule, devices, nbytes, machine.costs).time_s
 
 
 def _content(
@@ -94,7 +153,6 @@ def _content(
     fallback: Order,
     busbw: float,
     bottleneck: str,
-    way: Order | None = None,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     return {
@@ -103,27 +161,10 @@ def _content(
         "fallback": list(fallback),
         "busbw": busbw / 1e9,
         "bottleneck": bottleneck,
-        "chain": list(way) if way else None,
+        "chain": None,
+        "time_s": None,
         "notes": list(notes),
     }
-
-
-def _over_nodes(machine: Machine, args: argparse.Namespace) -> dict[str, Any]:
-    """Rings over several nodes, as many as a node has NICs."""
-    from ..rings import load, over_nodes
-
-    if args.gpus:
-        raise ValueError("--gpus chooses GPUs of one node: leave it out with --nodes")
-    if machine.kind != "cluster":
-        raise ValueError(f"--nodes {args.nodes}: {machine.name} is one machine; name a cluster like dgx-h100")
-    network = machine.network(nodes=args.nodes)
-    local = len(network.devices) // args.nodes
-    nics = min(machine.parameters.get("nics") or local, local)
-    rings = over_nodes(args.nodes, local, nics)
-    limit = load(network, rings)
-    bottleneck = f"{limit.link} carries {limit.hops} hop{'s' * (limit.hops > 1)}"
-    note = f"{nics} NICs a node: one ring each, which enters every node at another GPU"
-    return _content(range(len(network.devices)), rings, rings[0], limit.busbw, bottleneck, notes=[note])
 
 
 def _chosen(text: str | None, count: int) -> list[int]:
@@ -176,4 +217,6 @@ def _report(machine: Machine, content: dict[str, Any]) -> str:
     if len(gpus) > 1:
         lines.append(f"bus bandwidth  {content['busbw']:.4g} GB/s")
         lines.append(f"bottleneck     {content['bottleneck']}")
+    if content["time_s"]:
+        lines.append(f"all-reduce     {content['time_s'] * 1e3:.5g} ms, simulated")
     return "\n".join([*lines, *(f"note: {note}" for note in content["notes"])])

@@ -9,6 +9,8 @@ import json
 import os
 import sys
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +31,11 @@ from collectives.bench.entrants import parse_baselines
 from collectives.bench.expectation import IN_A_ROW, TINY, Expectation, Probes, expect
 from collectives.bench.measure import Stopwatch, Timing
 from collectives.bench.nccl_settings import Evidence, nccl_log, surroundings
-from collectives.bench.order import orders_here, parse_order
+from collectives.bench.nics import said_of_nics, sent_by_nics, with_nics
+from collectives.bench.order import Seat, orders_here, orders_over_interfaces, parse_order
+from collectives.bench.probe import probes_of
 from collectives.bench.settings import least_busbw
-from collectives.combinators import ordered
+from collectives.combinators import ordered, over_nodes, rings
 from collectives.cost import Machine, predict
 from collectives.registry import arranged, find
 
@@ -70,13 +74,13 @@ class Tape:
     def wait(self) -> None: ...
 
 
-def wired(collective: str, order: list[int] | None) -> list[tuple[str, int, int]] | None:
+def wired(collective: str, orders: list[list[int]]) -> list[tuple[str, int, int]] | None:
     from collectives.communicator import communicator
 
     held, tape = communicator(), Tape()
     real, held.link = held.link, replace(held.link, wire=tape)
     try:
-        call = wire.wire(collective, torch.zeros(5), None, order)
+        call = wire.wire(collective, torch.zeros(5), None, orders)
         if call is None:
             return None
         call()
@@ -87,19 +91,27 @@ def wired(collective: str, order: list[int] | None) -> list[tuple[str, int, int]
 
 @pytest.mark.parametrize(("collective", "steps"), [("all_reduce", 4), ("all_gather", 2), ("reduce_scatter", 2)])
 def test_the_wire_moves_what_the_ring_moves(ranks, collective: str, steps: int) -> None:
-    for rank, said in enumerate(ranks(3, wired, collective, None)):
+    for rank, said in enumerate(ranks(3, wired, collective, [])):
         assert said == [("recv", (rank - 1) % 3, 20), ("send", (rank + 1) % 3, 20)] * steps
 
 
 def test_the_wire_goes_round_in_the_order_that_is_given(ranks) -> None:
     around = [2, 0, 1, 3]
-    for rank, said in enumerate(ranks(4, wired, "all_gather", around)):
+    for rank, said in enumerate(ranks(4, wired, "all_gather", [around])):
         place = around.index(rank)
         assert said == [("recv", around[place - 1], 20), ("send", around[(place + 1) % 4], 20)] * 3
 
 
-def moves() -> float:
-    call = wire.wire("all_reduce", torch.full((1000,), float(dist.get_rank())), None)
+def test_the_wire_of_two_rings_moves_a_share_along_each(ranks) -> None:
+    rings = [[0, 1, 2], [0, 2, 1]]
+    for rank, said in enumerate(ranks(3, wired, "all_gather", rings)):
+        right, left = (rank + 1) % 3, (rank - 1) % 3
+        assert said == [("recv", left, 12), ("recv", right, 8), ("send", right, 12), ("send", left, 8)] * 2
+    assert ranks(3, moves, tuple(rings)) == [1.0] * 3
+
+
+def moves(orders: tuple[list[int], ...] = ()) -> float:
+    call = wire.wire("all_reduce", torch.full((1000,), float(dist.get_rank())), None, orders)
     assert call is not None
     for _ in range(3):
         call()
@@ -108,7 +120,7 @@ def moves() -> float:
 
 def test_the_wire_runs_and_there_is_none_without_a_ring(ranks) -> None:
     assert ranks(3, moves) == [1.0] * 3
-    assert ranks(2, wired, "broadcast", None) == [None, None]
+    assert ranks(2, wired, "broadcast", []) == [None, None]
     assert wire.steps_of("all_reduce", 1) == 0
 
 
@@ -253,6 +265,7 @@ def test_what_an_order_is_made_of(tmp_path: Path) -> None:
     plain.write_text("0 2 1 3\n")
     assert parse_order("natural", 4) == parse_order("auto", 4) == parse_order("0,1,2,3", 4) == ()
     assert parse_order("3,2,1,0", 4) == ((3, 2, 1, 0),)
+    assert parse_order("0,1,3,2+1,0,2,3", 4) == ((0, 1, 3, 2), (1, 0, 2, 3))
     assert parse_order(str(plain), 4) == ((0, 2, 1, 3),)
     assert parse_order(str(emitted), 4) == ((0, 2, 1, 3), (0, 1, 2, 3))
 
@@ -263,6 +276,8 @@ def test_what_an_order_is_made_of(tmp_path: Path) -> None:
         ("0,1,1,3", "it lacks 2; it repeats 1"),
         ("0,1,2", "it lacks 3"),
         ("0,1,2,3,4", "it names 4"),
+        ("0,1,2,3+0,1,2", "it lacks 3"),
+        ("0,1,2,3+", "no list of ranks"),
         ("nowhere.json", "neither auto, natural, a list"),
     ],
 )
@@ -285,7 +300,8 @@ def test_several_orders_are_as_many_rings_and_auto_keeps_its_own() -> None:
     assert both.channels == 2
     assert arranged("auto", "all_reduce", orders) == "auto"
     assert arranged("ring", "all_reduce", ()) == "ring"
-    one = arranged("ring:channels=2", "all_reduce", orders)
+    assert arranged("hierarchical", "all_reduce", orders) == "hierarchical"
+    one = arranged("ring:channels=2", "all_reduce", orders[1:])
     assert isinstance(one, collectives.Schedule)
     assert one.channels == 2
 
@@ -303,16 +319,37 @@ def test_auto_asks_what_the_machine_prints(tmp_path: Path, monkeypatch: pytest.M
     script.chmod(0o755)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    orders, sentence = orders_here(4, 4)
+    orders, sentence = orders_here([Seat("host0", "")] * 4)
     assert "from nvidia-smi topo -m" in sentence
     assert orders
     for order in orders:
         edges = {(min(a, b), max(a, b)) for a, b in zip(order, order[1:] + order[:1], strict=True)}
         assert edges == links
-    twice, _ = orders_here(4, 8)
-    assert twice == tuple((*order, *(4 + rank for rank in order)) for order in orders)
+    seats = [Seat(f"host{rank % 2}", "") for rank in range(8)]  # the ranks of a host do not follow each other
+    twice, _ = orders_here(seats)
+    assert len(twice) > 1
+    across = [(a, b) for order in twice for a, b in zip(order, order[1:] + order[:1], strict=True) if (a - b) % 2]
+    assert len(set(across)) == len(across) == 2 * len(twice)  # no two rings by one NIC in one direction
+    assert all(a // 2 == b // 2 for a, b in across)  # and each on its rail
+    for order in twice:
+        assert [rank % 2 for rank in order] == [0] * 4 + [1] * 4
+        for half in (order[:4], order[4:]):
+            steps = {(min(a, b) // 2, max(a, b) // 2) for a, b in pairwise(half)}
+            assert steps < links
     script.write_text("#!/bin/sh\nexit 9\n")
-    assert orders_here(4, 4) == ((), "order natural: nvidia-smi topo -m tells nothing here")
+    assert orders_here(seats) == ((), "order natural: nvidia-smi topo -m tells nothing here")
+
+
+def test_on_gloo_a_ring_for_each_interface_of_a_host() -> None:
+    def found(hosts: str, interfaces: str) -> tuple[tuple[int, ...], ...]:
+        return orders_over_interfaces([Seat(h, i) for h, i in zip(hosts, interfaces, strict=True)])[0]
+
+    assert found("aaaa", "0101") == ()  # one host: nothing to cross
+    assert found("aabb", "0000") == ()  # the natural order crosses once each way
+    assert found("abab", "0000") == ((0, 2, 1, 3),)  # which these ranks do not
+    assert found("aabb", "0101") == ((0, 1, 3, 2), (1, 0, 2, 3))
+    assert found("aaaabbbb", "00110011") == ((0, 1, 2, 3, 7, 6, 5, 4), (2, 3, 0, 1, 5, 4, 7, 6))
+    assert found("aab", "000") == ()  # hosts that differ: nothing is known to be better
 
 
 # Cycles.
@@ -390,6 +427,22 @@ def test_the_last_line_says_whether_it_was_reached() -> None:
 # Predictions.
 
 
+class Machinery:
+    """Calls that take the seconds they are said to, on a clock of its own."""
+
+    def __init__(self, seconds: dict[str, float]) -> None:
+        self.now = 0.0
+        self.calls = {name: partial(self.work, duration) for name, duration in seconds.items()}
+
+    def work(self, duration: float) -> None:
+        self.now += duration
+
+    def once(self, call: Any) -> float:
+        began = self.now
+        call()
+        return self.now - began
+
+
 def test_a_probe_finds_the_machine_that_it_looks_at() -> None:
     """Calls whose times are those of the model: what is found must be the model's constants."""
     size, truth = 4, Machine(alpha=20e-6, beta=1e-9, gamma=0.2e-9, base=50e-6, overhead=30e-6)
@@ -402,21 +455,9 @@ def test_a_probe_finds_the_machine_that_it_looks_at() -> None:
         "ours": truth.base + steps * step,
         "native": 70e-6,
     }
-    clock = [0.0]
-
-    def call(name: str) -> Any:
-        def run() -> None:
-            clock[0] += seconds[name]
-
-        return run
-
-    def once(work: Any) -> float:
-        before = clock[0]
-        work()
-        return clock[0] - before
-
-    probes = Probes(1 << 20, **{name: call(name) for name in seconds})
-    found = expect(probes, once, Machine(alpha=2e-6, beta=9.0, overhead=3e-6), size)
+    machinery = Machinery(seconds)
+    probes = Probes(1 << 20, **machinery.calls)
+    found = expect(probes, machinery.once, Machine(alpha=2e-6, beta=9.0, overhead=3e-6), size)
     for name in ("alpha", "beta", "gamma", "base", "overhead"):
         assert getattr(found.machine, name) == pytest.approx(getattr(truth, name), rel=0.01), name
     assert found.native_latency == pytest.approx(70e-6)
@@ -437,6 +478,82 @@ def test_a_large_ring_on_a_slow_wire_is_expected_to_be_even_with_the_backend() -
     assert ratios[0] > 5
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[-1] == pytest.approx(1, abs=0.01)
+
+
+def test_over_hosts_a_probe_tells_links_inside_from_nics() -> None:
+    """Two hosts of two ranks: once round all of them a step takes as long as between hosts, inside it is shorter."""
+    inside, between, overhead = (2e-6, 1e-10), (50e-6, 1e-8), 3e-6
+    seconds = {
+        "tiny": 6 * (sum(between[:1]) + overhead + TINY * between[1]),
+        "large": 6 * (between[0] + overhead + (1 << 20) * between[1]),
+        "add": (1 << 20) * 1e-10,
+        "ours": 6 * (between[0] + overhead) + 40e-6,
+        "native": 90e-6,
+        "tiny_inside": 2 * (inside[0] + overhead + TINY * inside[1]),
+        "large_inside": 2 * (inside[0] + overhead + (1 << 20) * inside[1]),
+    }
+    machinery = Machinery(seconds)
+    seats = [Seat("host0", "a"), Seat("host0", "b"), Seat("host1", "a"), Seat("host1", "b")]
+    probes = Probes(1 << 20, **machinery.calls, seats=seats)
+    found = expect(probes, machinery.once, Machine(alpha=2e-6, beta=9.0, overhead=3e-6), 4)
+    truth = Machine(
+        inside[0], inside[1], 1e-10, 40e-6, overhead, local=2, nics=2, far_alpha=between[0], far_beta=between[1]
+    )
+    for name in ("alpha", "beta", "gamma", "base", "overhead", "far_alpha", "far_beta", "local", "nics"):
+        assert getattr(found.machine, name) == pytest.approx(getattr(truth, name), rel=0.02), name
+    # 64 MiB, in which nothing else counts: the shares of it that the busiest NIC sends, and a rank inside its host
+    size = 1 << 26
+    native = found.native("all_reduce", size)
+    assert native == pytest.approx(1.5 * size * between[1], rel=0.02)
+    for schedule, away, within in (
+        (find("all_reduce", "ring"), 1.5, 0.0),
+        (rings(over_nodes([[0, 1]], 2, 2)), 0.75, 0.0),
+        (find("all_reduce", "hierarchical:local=2"), 0.5, 1.0),
+    ):
+        seconds = found.ours(schedule, size).seconds
+        assert seconds == pytest.approx((away * between[1] + within * inside[1]) * size, rel=0.02)
+    together = with_nics(Machine(1.0, 1.0), [Seat(s.host, "a") for s in seats], 1.0, 1.0)
+    assert (together.local, together.nics) == (2, 1)
+    assert with_nics(Machine(1.0, 1.0), seats[:2], 1.0, 1.0) == Machine(1.0, 1.0)  # one host
+    assert with_nics(Machine(1.0, 1.0), seats[::2] + seats[1::2], 1.0, 1.0) == Machine(1.0, 1.0)  # not in turn
+
+
+@pytest.mark.parametrize(
+    ("nics", "algorithm", "bytes_each"),
+    [
+        # 2 hosts of 2 ranks, 1 MB: 2(n-1)/n of it from the one rank that has a neighbour on the other host
+        (2, "ring", {0: 0.0, 1: 1.5e6, 2: 0.0, 3: 1.5e6}),
+        (1, "ring", {0: 1.5e6, 1: 1.5e6}),
+        # along the rails an all-reduce of half of it by two
+        (2, "hierarchical:local=2", {0: 0.5e6, 1: 0.5e6, 2: 0.5e6, 3: 0.5e6}),
+        (1, "hierarchical:local=2", {0: 1e6, 1: 1e6}),
+        (2, None, {0: 0.75e6, 1: 0.75e6, 2: 0.75e6, 3: 0.75e6}),
+    ],
+)
+def test_what_each_nic_sends(nics: int, algorithm: str | None, bytes_each: dict[int, float]) -> None:
+    schedule = find("all_reduce", algorithm) if algorithm else rings(over_nodes([[0, 1]], 2, 2))
+    machine = Machine(0.0, 1.0, local=2, nics=nics, far_beta=1e-8)
+    assert sent_by_nics(schedule, 4, 1e6, machine) == pytest.approx(bytes_each)
+    assert sent_by_nics(schedule, 4, 1e6, Machine(0.0, 1.0)) == {}
+    most = max(bytes_each.values())
+    said = said_of_nics(schedule, 4, 1e6, machine, 0.02)
+    assert (
+        said
+        == f"; the busiest of {len(bytes_each)} NICs sends {most:.0f} bytes, {most * 1e-6 / 0.02:.0f} % of that time"
+    )
+
+
+def inside_probes(hosts: str) -> bool:
+    probes = probes_of(len(hosts), None, CPU, [Seat(host, "") for host in hosts])
+    for call in (probes.tiny, probes.tiny_inside, probes.large_inside):
+        if call is not None:
+            call()
+    return probes.tiny_inside is not None
+
+
+@pytest.mark.parametrize(("hosts", "inside"), [("aabb", True), ("abab", False), ("aaaa", False), ("abcd", False)])
+def test_the_wire_inside_hosts_is_probed_where_the_model_knows_them(ranks, hosts: str, inside: bool) -> None:
+    assert ranks(4, inside_probes, hosts) == [inside] * 4
 
 
 # Computations.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,34 @@ import os, socket, sys
 rank, status = int(os.environ["RANK"]), [int(text) for text in sys.argv[1:]]
 print("rank", rank, "of", os.environ["WORLD_SIZE"], "on", socket.gethostname(), flush=True)
 sys.exit(status[rank])
+"""
+
+TRAFFIC = """
+import json, torch, torch.distributed as dist
+import collectives
+from collectives import launch
+from collectives.combinators import over_nodes, rings
+
+def sent():
+    lines = [line.replace(":", " ").split() for line in open("/proc/net/dev") if "eth" in line]
+    return {words[0]: int(words[9]) for words in lines}
+
+with launch.join() as (rank, size):
+    data, found = torch.ones(1 << 20), []
+    for algorithm in ("ring", rings(over_nodes([[0, 1]], 2, 2))):
+        collectives.all_reduce(data, algorithm=algorithm)  # connects
+        dist.barrier()
+        before = sent()
+        dist.barrier()
+        for _ in range(4):
+            collectives.all_reduce(data, algorithm=algorithm)
+        dist.barrier()
+        found.append(sorted((number - before[name]) / data.nbytes / 4 for name, number in sent().items()))
+        dist.barrier()
+    everyone = [None] * size
+    dist.all_gather_object(everyone, found)
+    if rank == 0:
+        print(json.dumps(everyone))
 """
 
 SENDER = """
@@ -59,7 +88,7 @@ real = pytest.mark.skipif(bool(REFUSAL), reason=REFUSAL)
 
 def command(*args: str) -> subprocess.CompletedProcess[str]:
     argv = [sys.executable, "-m", "sim", "hosts", *args]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    return subprocess.run(argv, capture_output=True, text=True, timeout=300)
 
 
 def output(hosts: Hosts, host: int, *argv: str) -> str:
@@ -88,6 +117,7 @@ def gone(space: str) -> bool:
     ("args", "words"),
     [
         (["--hosts", "0", "--", "x.py"], "hosts 0: make from 1"),
+        (["--links", "0", "--", "x.py"], "links 0: give a host from 1"),
         (["--ranks-per-host", "0", "--", "x.py"], "--ranks-per-host 0: start at least 1"),
         (["--rate", "fast", "--", "x.py"], "rate 'fast'"),
         (["--rate", "none", "--burst", "8K", "--", "x.py"], "without a rate"),
@@ -190,14 +220,39 @@ def test_nothing_is_left_when_the_parent_is_killed(sign):
 
 
 @real
+@pytest.mark.timeout(700)  # imports torch several times; a net, not a bound
 def test_a_job_of_torchrun_on_two_hosts(tmp_path):
     (tmp_path / "rank.py").write_text(RANK)
     job = ["--hosts", "2", "--", "python", str(tmp_path / "rank.py")]
     ran = command(*job, "0", "0")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "rank 0 of 2 on host0\n"
-    assert ran.stderr == "host1: rank 1 of 2 on host1\n"
+    # torch may have words of its own there, about a store that was gone before the last who asked it
+    assert "host1: rank 1 of 2 on host1" in ran.stderr.splitlines()
     ran = command(*job, "0", "3")
     assert ran.returncode == 1  # torchrun's own status; the rank's is in its report
     assert "host1 failed first: exit status 1" in ran.stderr
     assert "exitcode  : 3" in ran.stderr
+
+
+@real
+@pytest.mark.timeout(700)  # imports torch several times; a net, not a bound
+def test_two_rings_use_two_links_where_one_uses_one(tmp_path):
+    """The bytes that leave by each link: 2(n-1)/n of the buffer, all by one of two, or half by each."""
+    (tmp_path / "rank.py").write_text(TRAFFIC)
+    pair = ["--hosts", "2", "--ranks-per-host", "2", "--links", "2", "--rate", "none"]
+    ran = command(*pair, "--", str(tmp_path / "rank.py"))
+    assert ran.returncode == 0, ran.stderr
+    for one, two in json.loads(ran.stdout):
+        assert one == pytest.approx([0, 1.5], abs=0.08)  # headers, and the barriers
+        assert two == pytest.approx([0.75, 0.75], abs=0.08)
+
+
+@real
+def test_every_link_has_the_rate_and_an_address_of_its_own():
+    with Hosts(2, rate="100mbit", links=2) as hosts:
+        assert hosts.ports == ["eth0", "eth1"]
+        shaped = output(hosts, 1, "tc", "qdisc", "show")
+        assert shaped.count("rate 100Mbit") == 2
+        ways = output(hosts, 0, "ip", "-4", "-brief", "address")
+        assert [line.split()[-1] for line in ways.splitlines()] == ["127.0.0.1/8", "198.18.0.1/24", "198.18.1.1/24"]

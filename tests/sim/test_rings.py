@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import combinations, permutations
 from pathlib import Path
 
 import pytest
 
-from collectives.combinators import rings
+from collectives.bench.order import parse_order
+from collectives.combinators import over_nodes, rings
+from collectives.proof import prove
 from sim.__main__ import DOOR
 from sim.collective import simulate
 from sim.nodes import CUBE_MESH
 from sim.presets import find_machine
-from sim.rings import Arc, Order, arcs_of, best_order, chain, hops, load, narrowest, over_nodes, pack
+from sim.rings import Arc, Order, arcs_of, best_order, chain, hops, load, narrowest, pack
 
 # GB/s of bus bandwidth that NCCL's all_reduce reached on the first GPUs of a DGX-1V with large buffers.
 MEASURED = {2: 22.5, 3: 45.0, 4: 85.4, 6: 46.0, 7: 88.0, 8: 136.0}
@@ -119,11 +122,26 @@ def test_above_eight_the_ring_goes_through_a_group_before_it_leaves_it() -> None
 @pytest.mark.parametrize(("nics", "milliseconds"), [(1, 280), (2, 140), (4, 70)])
 def test_a_ring_a_nic_divides_the_time_over_nodes(nics: int, milliseconds: float) -> None:
     """NVIDIA/nccl#569: 8 GPUs, 1.6 GB, NICs of 10 GB/s: 2 · 7/8 · S / (k B)."""
-    orders = over_nodes(8 // nics, nics, nics)
+    orders = over_nodes([range(nics)], 8 // nics, nics)
     network = find_machine(f"dgx-h100,local={nics},nvlink=10000,nic=10,latency=0us/0us").network(nodes=8 // nics)
     time = simulate(rings(orders), network, 1.6e9).time_s
     assert time * 1e3 == pytest.approx(milliseconds, rel=1e-3)
     assert load(network, orders).busbw == pytest.approx(nics * 10e9)
+
+
+@pytest.mark.parametrize(("nodes", "local", "nics"), [(2, 2, 2), (2, 8, 4), (4, 4, 4), (3, 4, 2), (2, 6, 1), (5, 1, 1)])
+def test_rings_over_nodes_are_right_and_share_the_nics_equally(nodes: int, local: int, nics: int) -> None:
+    nic = [rank * nics // local for rank in range(local)]
+    orders = over_nodes([range(local)], nodes, nics, nic)
+    schedule = rings(orders)
+    least = Fraction(2 * (nodes * local - 1), nodes * local)
+    assert prove(schedule, nodes * local).sent == dict.fromkeys(range(nodes * local), least)
+    crossings = [(a, b) for order in orders for a, b in hops(order) if a // local != b // local]
+    for way in (0, 1):
+        used = Counter((hop[way] // local, nic[hop[way] % local]) for hop in crossings)
+        assert used == {(node, number): 1 for node in range(nodes) for number in range(nics)}
+    if nodes % 2 == 0:  # NICs of equal number: no packet needs to cross from rail to rail
+        assert all(nic[a % local] == nic[b % local] for a, b in crossings)
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -160,6 +178,78 @@ def test_a_switch_takes_any_order_and_a_matrix_names_its_gpus(
     assert json.loads(orders.read_text())["orders"] == [list(range(8))]
 
 
+@pytest.mark.parametrize(("nics", "milliseconds"), [(1, 280), (2, 140), (4, 70)])
+def test_the_command_shows_what_more_nics_bring(
+    nics: int, milliseconds: float, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    target, ranks = tmp_path / "order.json", 8
+    machine = f"dgx-h100,local={nics},nvlink=10000,nic=10,latency=0us/0us"
+    words = [machine, "--nodes", str(ranks // nics), "--size", "1600000000", "--emit", str(target)]
+    status, out, _ = run(capsys, *words)
+    assert status == 0
+    assert f"bus bandwidth  {10 * nics} GB/s" in out
+    shown = float(out.split("all-reduce")[1].split()[0])
+    assert shown == pytest.approx(milliseconds, rel=1e-3)
+    orders = parse_order(str(target), ranks)
+    assert len(orders) == (0 if nics == 1 else nics)  # the natural order needs no renaming
+    assert all(sorted(order) == list(range(ranks)) for order in orders)
+    with pytest.raises(ValueError, match=r"it lacks 8; each must stand in it once \(an order is for one machine"):
+        parse_order(str(target), ranks + 1)
+
+
+def test_some_gpus_of_several_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    """GPUs 0 to 3 of a DGX-1V have two NICs of 11 GB/s, and rings over NVLink."""
+    said = json.loads(run(capsys, "dgx-1v", "--nodes", "2", "--gpus", "0,1,2,3", "--json")[1])
+    assert said["gpus"] == [0, 1, 2, 3, 8, 9, 10, 11]
+    assert said["busbw"] == pytest.approx(22)
+    links = arcs_of(CUBE_MESH, range(4))
+    for order in said["rings"]:
+        assert sorted(order) == said["gpus"]
+        inside = [(a % 8, b % 8) for a, b in hops(order) if a // 8 == b // 8]
+        assert len(inside) == 6
+        assert all(arc in links for arc in inside)
+
+
+def test_the_json_has_these_keys_and_no_ring_is_no_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    topo = tmp_path / "topo.txt"
+    topo.write_text("\tGPU0\tGPU1\nGPU0\t X \tPHB\nGPU1\tPHB\t X \n")
+    status, out, _ = run(capsys, str(topo), "--json")
+    said = json.loads(out)
+    assert (status, said["rings"], said["fallback"]) == (0, [], [0, 1])
+    assert said["busbw"] == pytest.approx(22)
+    assert isinstance(said["bottleneck"], str)
+    assert {"rings", "fallback", "busbw", "bottleneck"} <= said.keys()
+
+
+def matrix(gpus: int, cell: Callable[[int, int], str]) -> str:
+    names = [f"GPU{i}" for i in range(gpus)]
+    rows = [[names[a], *("X" if a == b else cell(a, b) for b in range(gpus))] for a in range(gpus)]
+    return "\n".join("\t".join(row) for row in [["", *names], *rows])
+
+
+@pytest.mark.parametrize(
+    ("gpus", "cell", "count"),
+    [
+        # a hypercube of 16: equally many to each neighbour, but not to all, so there is no switch
+        (16, lambda a, b: "NV2" if (a ^ b).bit_count() == 1 else "SYS", 8),
+        # four H100s with six links to each of the others, 18 in all
+        (4, lambda a, b: "NV6", 18),
+        # pairs with a bridge: no ring leaves a pair over NVLink
+        (4, lambda a, b: "NV4" if a // 2 == b // 2 else "SYS", 0),
+    ],
+)
+def test_links_that_lead_to_no_switch(
+    gpus: int, cell: Callable[[int, int], str], count: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    topo = tmp_path / "topo.txt"
+    topo.write_text(matrix(gpus, cell))
+    said = json.loads(run(capsys, str(topo), "--json")[1])
+    assert len(said["rings"]) == count
+    arcs = {(a, b): int(cell(a, b)[2:]) for a in range(gpus) for b in range(gpus) if a != b and cell(a, b)[:2] == "NV"}
+    check([tuple(order) for order in said["rings"]], arcs, range(gpus))
+    assert ("taken for h100" in " ".join(said["notes"])) == (count == 18)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -169,7 +259,8 @@ def test_a_switch_takes_any_order_and_a_matrix_names_its_gpus(
         (["dgx-1w"], "dgx-1v"),
         (["ring", "--nodes", "2"], "name a cluster"),
         (["dgx-1v", "--nodes", "0"], "nodes=0"),
-        (["dgx-1v", "--nodes", "2", "--gpus", "0"], "leave it out"),
+        (["dgx-1v", "--nodes", "2", "--gpus", "8"], "from 0 to 7"),
+        (["dgx-1v", "--size", "much"], "--size 'much'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], sentence: str) -> None:
