@@ -100,14 +100,14 @@ def run_streaming(team: Team, regions: Sequence[torch.Tensor], deadline: float) 
             progress.step, progress.verb = turn.index, "receive from"
             for slot, number, progress.peer, channel in turn.posts:
                 region = regions[number]
-                tag = OURS | (tags[channel] + region.numel()) * SPREAD % OURS
+                tag = OURS | (tags[channel] * SPREAD + region.numel()) % OURS
                 under_way[slot] = wires[channel].recv([region], progress.peer, tag)
             for to, source in turn.copies:
                 regions[to].copy_(regions[source])
             progress.verb = "send to"
             for slot, number, progress.peer, channel in turn.sends:
                 region = regions[number]
-                tag = OURS | (tags[channel] + region.numel()) * SPREAD % OURS
+                tag = OURS | (tags[channel] * SPREAD + region.numel()) % OURS
                 under_way[slot] = wires[channel].send([region], progress.peer, tag)
             combine: Any = team.combines[turn.channel]
             progress.verb = "receive from"

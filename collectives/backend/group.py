@@ -8,9 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.autograd.profiler import record_function
 from torch.distributed import ProcessGroup
-from torch.futures import Future
 
 from ..buffers import Handle
 from ..communicator import PATIENCE, Communicator, adopt
@@ -18,6 +16,7 @@ from ..errors import CollectiveError
 from ..schedule import Schedule
 from .methods import Methods
 from .point_to_point import PointToPoint
+from .profiling import profiled
 from .transport import Transport
 from .works import CollectiveWork, Kept
 
@@ -108,19 +107,15 @@ class RingGroup(Methods, PointToPoint, ProcessGroup):  # type: ignore[misc]  # m
         algorithm, timeout = self._algorithms.get(collective, "auto"), getattr(opts, "timeout", timedelta(0))
         how = {"group": communicator, "algorithm": algorithm, "async_op": getattr(opts, "asyncOp", True)}
         how["timeout"] = timeout if timeout > timedelta(0) else None
-        if not torch.autograd._profiler_enabled():  # type: ignore[attr-defined]
-            return self._issue(calls, how, value)
-        with record_function(f"ring:{collective}") as span:  # the profiler sees it end in the thread of the operations
-            work = self._issue(calls, how, value)
-            work.span = Future()
-            span._call_end_callbacks_on_future(work.span)
-            communicator.in_turn(partial(work.span.set_result, None))
-        return work
+        issue = partial(_issue, calls, how)
+        if torch.autograd._profiler_enabled():  # type: ignore[attr-defined]
+            issue = partial(profiled, f"ring:{collective}", communicator, issue)
+        return CollectiveWork(issue(), value, self._kept)
 
-    def _issue(
-        self, calls: Sequence[Callable[..., Handle]], how: Mapping[str, Any], value: list[Any]
-    ) -> CollectiveWork:
-        handle: Handle = None
-        for call in calls:
-            handle = call(**how)
-        return CollectiveWork(handle, value, self._kept)
+
+def _issue(calls: Sequence[Callable[..., Handle]], how: Mapping[str, Any]) -> Handle:
+    """Issue the calls; the handle of the last."""
+    handle: Handle = None
+    for call in calls:
+        handle = call(**how)
+    return handle

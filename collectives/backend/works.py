@@ -56,15 +56,12 @@ class CollectiveWork(Work):
         handle: of the last of them; None when they are over.
         value: the tensors that hold the result, as ``result()`` and the future give them.
         kept: where to stay until somebody has waited.
-
-    span: done when the profiler has seen the end, if there is one.
     """
 
     def __init__(self, handle: Handle, value: list[Any], kept: Kept) -> None:
         super().__init__()
         self._handle, self._value, self._kept = handle, value, kept
         self._future: Future[list[Any]] | None = None
-        self.span: Future[None] | None = None
         if handle is not None:
             kept.add(self)
 
@@ -84,8 +81,6 @@ class CollectiveWork(Work):
         finally:
             if self.is_completed():
                 self._release()
-        if self.span is not None:
-            self.span.wait()
         return True
 
     def synchronize(self) -> None:

@@ -161,6 +161,20 @@ def different_sizes(algorithm):
     return collect(lambda: C.all_reduce(x, algorithm=algorithm, timeout=1.0))
 
 
+def test_without_check_an_empty_call_does_not_let_the_next_one_pass_for_it():
+    (kind, _), (other, received) = launch.run(slips, 2)
+    assert kind == other == "CollectiveError"
+    assert received == [0, 0, 0, 0]
+
+
+def slips():
+    x = torch.ones(3) if dist.get_rank() == 0 else torch.zeros(4)
+    if dist.get_rank() == 0:
+        C.broadcast(torch.empty(0), 0)  # sends nothing, so this rank is a call ahead
+    kind = collect(lambda: C.broadcast(x, 0, timeout=1.0))[1]
+    return kind, x.tolist()
+
+
 def test_one_rank_skips_a_call():
     kinds, texts = zip(*launch.run(skips, 3), strict=True)
     assert kinds == ("CollectiveError", None, "CollectiveError")

@@ -16,10 +16,12 @@ from datetime import timedelta
 import pytest
 import torch
 import torch.distributed as dist
+from torch.autograd.profiler import record_function
 from torch.nn.parallel import DistributedDataParallel
 
 import collectives as C
 from collectives import launch
+from collectives.backend import profiling
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -252,18 +254,40 @@ def profiled():
     assert x.tolist() == [2, 2, 2]
 
 
-def test_the_profiler_has_seen_all_that_was_waited_for(ring_ranks):
+def test_a_slow_profiler_has_seen_all_that_is_over(ring_ranks):
     ring_ranks(2, profiled_to_the_end)
 
 
+class SlowSpan(record_function):
+    """A span that takes its time to end; what ends after the profiler has been stopped is written into freed memory."""
+
+    ended = 0
+
+    def _call_end_callbacks_on_future(self, future):
+        def end(_):
+            time.sleep(0.2)
+            SlowSpan.ended += 1
+
+        future.then(end)
+        return super()._call_end_callbacks_on_future(future)
+
+
 def profiled_to_the_end():
-    x = torch.ones(3)
-    for asynchronous in (False, True) * 10:
-        with torch.autograd.profiler.profile() as seen:
-            work = dist.all_reduce(x, async_op=asynchronous)
-            if asynchronous:
-                work.wait()
-        assert [event.is_async for event in seen.function_events if event.name == "ring:all_reduce"] == [True]
+    x, ended = torch.ones(3), []
+    with pytest.MonkeyPatch.context() as patch, torch.autograd.profiler.profile() as seen:
+        patch.setattr(profiling, "record_function", SlowSpan)
+        patch.setattr(SlowSpan, "ended", 0)
+        dist.all_reduce(x)
+        ended.append(SlowSpan.ended)
+        dist.all_reduce(x, async_op=True).wait()
+        ended.append(SlowSpan.ended)
+        dist.all_reduce(x, async_op=True).get_future().wait()
+        ended.append(SlowSpan.ended)
+        dist.all_gather_coalesced([[torch.ones(3)] for _ in range(2)], [x])
+        ended.append(SlowSpan.ended)
+    assert ended == [1, 2, 3, 4]
+    assert [event.is_async for event in seen.function_events if event.name == "ring:all_reduce"] == [True] * 3
+    assert x.tolist() == [8, 8, 8]
 
 
 # Messages.

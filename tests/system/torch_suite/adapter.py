@@ -56,6 +56,9 @@ def suite_of(mode: Mode, backend: str, world: int) -> type[unittest.TestCase]:
             # a spawned rank would import torch again, for seconds
             self._start_processes(torch.multiprocessing.get_context("fork").Process)
 
+        def _barrier(self, *args, timeout=SECONDS, **kwargs):
+            super()._barrier(*args, timeout=timeout, **kwargs)  # the suite's own 10 s are too few on a busy machine
+
         @classmethod
         def _run(cls, *args, **kwargs):
             if mode.shim:

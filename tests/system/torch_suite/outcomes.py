@@ -6,6 +6,7 @@ python -m tests.system.torch_suite.outcomes plugin ring 2 --json FILE
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import time
 import unittest
@@ -45,7 +46,8 @@ class Listener(unittest.TestResult):
         self._write(test, "skip", reason)
 
     def addFailure(self, test, error) -> None:
-        print(test, self._exc_info_to_string(error, test), flush=True)
+        ended = [process.exitcode for process in getattr(test, "processes", ())]  # one that crashed has said nothing
+        print(test, self._exc_info_to_string(error, test), f"the ranks ended with {ended}", flush=True)
         self._write(test, "fail", _last_line(str(error[1])))
 
     addError = addFailure
@@ -77,6 +79,7 @@ def main() -> None:
     parser.add_argument("--json", required=True, help="where to write a line per test")
     parser.add_argument("--only", help="part of the name of the tests to run")
     options = parser.parse_args()
+    faulthandler.enable()  # in the ranks, too, which are forked
     from .adapter import suite_of
 
     mode = MODES[options.mode]
