@@ -1,8 +1,13 @@
-"""How fast plans are searched: ``python benchmarks/planner.py``. Medians of five runs in one process."""
+"""How fast plans are searched, and how long each command of the planner takes: ``python benchmarks/planner.py``.
+
+Searches are medians of five runs in one process; commands are medians of five processes, with the interpreter's start.
+"""
 
 from __future__ import annotations
 
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -24,6 +29,19 @@ CASES = (
     ("llama3.1-405b", 16384, "h100", 2048),
     ("llama3.1-405b", 100_000, "h100", 0),
     ("deepseek-v3", 2048, "h800", 15360),
+)
+COMMANDS = (
+    "params --model gpt3-175b --dp 8 --tp 8 --pp 16",
+    "memory --model llama3-70b --gpus 64 --tp 8 --pp 4 --sp --zero 1 --gpu h100",
+    "flops --model gpt3-175b --batch 1536",
+    "step --model llama3-70b --gpus 64 --tp 8 --pp 4 --sp --zero 1 --global-batch 128 --gpu h100",
+    "inference --model llama3-70b --gpu h100 --tp 8 --batch 32",
+    "run --model llama3-70b --gpus 64 --gpu h100 --tokens 1.4T",
+    "plan --model llama3-70b --gpus 64 --gpu h100 --global-batch 512",
+    "plan --model gpt3-175b --gpus 1024 --gpu a100 --global-batch 1536",
+    "plan --model llama3.1-405b --gpus 100000 --gpu h100",
+    "plan --model llama3-70b --gpus 64 --gpu h100 --emit megatron",
+    "validate training",
 )
 
 
@@ -57,6 +75,14 @@ def main() -> None:
         rate = len(some) / timed(lambda: one_by_one(some, model, hardware, software))  # noqa: B023
         searched = f"{found.evaluated:>11,}{seconds:>7.2f} s{found.evaluated / seconds:>10,.0f}"
         print(f"{f'{name}, {gpus:,} {gpu}':<34}{searched}{events:>13.2f} s{apart:>8.1%}{rate:>15,.0f}")
+    print(f"\n{'python -m sim …':<104}{'seconds':>8}")
+    for command in COMMANDS:
+        seconds = statistics.median(timed(lambda: once(command)) for _ in range(ROUNDS))  # noqa: B023
+        print(f"{command:<104}{seconds:>8.2f}")
+
+
+def once(command: str) -> None:
+    subprocess.run([sys.executable, "-m", "sim", *command.split()], check=True, capture_output=True)
 
 
 if __name__ == "__main__":

@@ -36,9 +36,9 @@ def parse_count(text: str, name: str = "number") -> int:
     match = re.fullmatch(_NUMBER + r"\s*([KMBGT]?)", text.strip().upper().replace(",", "").replace("_", ""))
     sound = match and len(text) < 40 and float(match[1]) <= LARGEST_COUNT  # before Decimal, which would overflow
     count = Decimal(match[1]) * _THOUSANDS[match[2]] if match and sound else Decimal(-1)
-    if not 0 <= count <= LARGEST_COUNT:
-        raise ValueError(f"{name} {text!r}: write a number like 4096, 70B, 15T or 1.5e9, at most 1e24")
-    return round(count)
+    if not 0 <= count <= LARGEST_COUNT or count % 1:
+        raise ValueError(f"{name} {text!r}: write a whole number like 4096, 70B, 15T or 1.5e9, at most 1e24")
+    return int(count)
 
 
 def parse_time(text: str, name: str = "time") -> float:

@@ -42,6 +42,7 @@ LAUNCH = 2.5e-6  # for each GPU whose kernels one process starts (nccl-tests -g 
 TORCH = 25e-6  # all_reduce_bench.py on torch, 8 B200
 STAGED = 5.2e9  # bytes a second through host memory (4 A100, peer-to-peer access switched off)
 BRIDGE_LINK = 12e9  # bytes a second of an NVLink of GA102 (NCCL's SM86_NVLINK_BW)
+FEWEST = 5  # sizes, of which a line says something
 COARSE = 0.1  # GB/s; a time that was computed from a smaller bandwidth of two decimals may be wrong by 5 %
 
 
@@ -233,3 +234,56 @@ def summary(compared: Sequence[Compared]) -> Summary | None:
     errors = sorted(abs(c.error) for c in compared)
     p90 = errors[min(len(errors) - 1, round(0.9 * (len(errors) - 1)))]
     return Summary(len(errors), statistics.median(errors), p90, statistics.median(c.error for c in compared))
+
+
+@dataclass(frozen=True)
+class Line:
+    """The line α + size/β through the times of one system. alpha_us: α; beta: GB/s of the bus; mape: mean size of its
+    errors, in percent; busbw, predicted_busbw: GB/s of the largest size, measured and from the preset's own links."""
+
+    system: str
+    n: int
+    alpha_us: float
+    beta: float
+    mape: float
+    busbw: float
+    predicted_busbw: float
+
+
+def lines(compared: Iterable[Compared]) -> list[Line]:
+    """Of every system and collective of which ``FEWEST`` sizes were measured: the line whose squared relative errors
+    are least. What no line fits has steps (a change of algorithm) or noise."""
+    found = []
+    for own in _by_system(compared):
+        if len({one.row.size for one in own}) < FEWEST:
+            continue
+        points = [(one.row.size, one.row.time_us) for one in own]
+        weights = [1 / time**2 for _, time in points]
+        w, x, t, xx, xt = (
+            sum(weight * value for weight, value in zip(weights, column, strict=True))
+            for column in zip(*((1.0, s, time, s * s, s * time) for s, time in points), strict=True)
+        )
+        slope = (w * xt - x * t) / (w * xx - x * x)
+        alpha = (t - slope * x) / w
+        largest = max(own, key=lambda one: one.row.size)
+        factor = largest.row.busbw * largest.row.time_us / largest.row.size  # of the bus's bytes to the call's
+        mape = statistics.fmean(abs((alpha + slope * size) / time - 1) for size, time in points)
+        found.append(
+            Line(
+                largest.row.system,
+                len(own),
+                alpha,
+                factor / slope if slope > 0 else 0.0,
+                100 * mape,
+                largest.row.busbw,
+                factor * largest.row.size / largest.predicted_us,
+            )
+        )
+    return found
+
+
+def _by_system(compared: Iterable[Compared]) -> Iterable[list[Compared]]:
+    groups: dict[tuple[str, str], list[Compared]] = {}
+    for one in compared:
+        groups.setdefault((one.row.system, one.row.collective), []).append(one)
+    return groups.values()

@@ -5,12 +5,28 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from .planning import MODEL_HELP, add_gpu, add_json, add_layout, add_model, count_of, layout_of, model_of, run
+from .planning import (
+    MODEL_HELP,
+    SPLIT,
+    add_gpu,
+    add_json,
+    add_layout,
+    add_model,
+    count_of,
+    layout_of,
+    model_of,
+    run,
+    split_text,
+)
 
 if TYPE_CHECKING:
+    from parallel.model import Config
+    from parallel.strategies import Strategy
+
     from ..planner.layout import Layout
     from ..planner.transformer import Transformer
 
@@ -25,25 +41,22 @@ The file says its model, ranks and batch (environment); options come before it. 
 predicted where a GPU is named; bytes are of one rank and one step.
 
 exit status: 0, 2 for a wrong argument or a file that is none"""
-SHAPES = {"tiny": (2, 32, 4), "small": (4, 128, 4), "25m": (8, 512, 8)}  # of parallel: layers, hidden, heads
-VOCABULARY = 256
-KINDS = ("parameters", "gradients", "optimizer")
-BASE: dict[str, Any] = {"precision": "fp32"}
-# What ``parallel`` calls its strategies, as plans of the planner; of others the reason why they are not.
-STRATEGIES: dict[str, dict[str, Any]] = {
-    "single": {**BASE, "alone": True},
-    "ddp": BASE,
-    "ddp-fp16": {**BASE, "wire": "fp16"},
-    "ddp-bf16": {**BASE, "wire": "bf16"},
-    "zero-1": {**BASE, "zero": 1},
-    "zero-2": {**BASE, "zero": 2},
-    "zero-3": {**BASE, "zero": 3},
-    "bf16": {"precision": "bf16"},
-    "fp16": {"precision": "fp16"},
-    "zero-3-bf16": {"precision": "bf16", "zero": 3},
-    "recompute": {**BASE, "recompute": "full"},
-    "offload-activations": {**BASE, "offload": ("activations",)},
-}
+KINDS = ("parameters", "gradients", "optimizer", "activations")
+NOTES = (
+    "bytes of one rank: sent in a step, held before the update, activations at their highest",
+    "offloaded activations: the prediction is the most there may be; dp: threads, no step time is predicted",
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers of parallel's GPT, whose own class comes with torch."""
+
+    layers: int
+    hidden: int
+    heads: int
+    positions: int
+    vocabulary: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,62 +105,59 @@ def _read(path: str) -> dict[str, Any]:
 
 def _model(args: argparse.Namespace, environment: dict[str, Any]) -> Transformer:
     """What the options describe, else what the file says."""
-    from ..planner.transformer import Transformer
+    from ..planner.models import MODELS
 
     if args.model or args.layers or args.parameters:
         return model_of(args)
     name = environment.get("model")
-    if name not in SHAPES:
+    if name not in MODELS:
         raise ValueError(f"the file's model is {name!r}: describe it with --layers, --hidden and --heads")
-    layers, hidden, heads = SHAPES[name]
-    length = int(environment.get("length", 64))
-    places = 128 if name == "small" else 64 if name == "tiny" else 256
-    return Transformer(name, layers, hidden, heads, 4 * hidden, VOCABULARY, length, positions=places, dropout=False)
+    return replace(MODELS[name], sequence=int(environment.get("length", 64)))
 
 
 def _row(args: argparse.Namespace, said: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """One strategy: measured and predicted."""
-    from ..planner.memory import stage_ledger
+    """One strategy: measured, and predicted by the closed forms of ``parallel``, which count to the byte."""
+    from parallel.expectations import Job, bytes_sent, memory
+    from parallel.strategies import STRATEGIES
 
-    environment = said.get("environment", {})
-    name, measured_memory = row["strategy"], row.get("memory")
-    found: dict[str, Any] = {"strategy": name, "step_s": row["step_s"], "bytes_sent": row.get("bytes_sent")}
+    environment, name = said.get("environment", {}), row["strategy"]
+    found: dict[str, Any] = {
+        "strategy": name, "step_s": row["step_s"], "bytes_sent": row.get("bytes_sent"), "memory": row.get("memory")
+    }  # fmt: skip
     if name not in STRATEGIES:
-        return {**found, "left_out": f"the planner does not know {name}"}
-    model, layout = _model(args, environment), _layout(args, environment, STRATEGIES[name])
-    ledger = stage_ledger(model, layout, 0, fragmentation=0.0)
-    memory = {kind: round(getattr(ledger, kind)) for kind in KINDS}
-    memory["activations"] = round(ledger.activations + ledger.logits)
-    found |= {"predicted_bytes_sent": bytes_sent(model, layout), "predicted_memory": memory, "memory": measured_memory}
+        return {**found, "left_out": f"{name} is no strategy of parallel"}
+    model, strategy = _model(args, environment), STRATEGIES[name]
+    ranks = count_of(args, "gpus") or int(environment.get("ranks", 1))
+    batch = count_of(args, "global_batch") or int(environment.get("batch", 2 * ranks))
+    shape = Shape(model.layers, model.hidden, model.heads, model.positions or model.sequence, model.vocab)
+    job = Job(model.name, cast("Config", shape), ranks, batch, model.sequence)
+    found |= {"predicted_bytes_sent": bytes_sent(strategy, job), "predicted_memory": memory(strategy, job)}
     if args.gpu or args.machine:
-        found["predicted_step_s"] = _seconds(args, model, layout)
+        layout = layout_of_strategy(strategy, ranks, batch)
+        found["predicted_step_s"] = _seconds(args, model, layout) if layout else None
     return found
 
 
-def _layout(args: argparse.Namespace, environment: dict[str, Any], plan: dict[str, Any]) -> Layout:
+def layout_of_strategy(strategy: Strategy, ranks: int, batch: int) -> Layout | None:
+    """The strategy as a plan of the planner; none of threads, which share one GIL."""
     from ..planner.layout import Layout
     from ..planner.precision import find_precision
 
-    ranks = count_of(args, "gpus") or int(environment.get("ranks", 1))
-    batch = count_of(args, "global_batch") or int(environment.get("batch", 2 * ranks))
-    alone = plan.get("alone", False)
-    dp = 1 if alone else ranks
-    chosen = {key: value for key, value in plan.items() if key not in ("alone", "precision")}
+    if strategy.wrapper == "threads":
+        return None
+    dp = 1 if strategy.alone else ranks
+    places = [("activations", strategy.activations == "away"), ("optimizer", strategy.optimizer in ("away", "on-host"))]
+    optimizer = "adam8bit" if strategy.optimizer == "adam-8bit" else "adam"
     return Layout(
-        dp=dp, microbatch=batch // dp, global_batch=batch, precision=find_precision(plan["precision"]), **chosen
+        dp=dp,
+        microbatch=batch // dp,
+        global_batch=batch,
+        zero=2 if strategy.kept else strategy.stage,  # parameters that stay are gathered once a step
+        wire=strategy.wire or "",
+        recompute="full" if strategy.activations == "recomputed" else "none",
+        offload=tuple(place for place, away in places if away),
+        precision=find_precision(strategy.computes, optimizer),
     )
-
-
-def bytes_sent(model: Transformer, layout: Layout) -> float:
-    """Of a rank, in a step over data parallel ranks: gradients in the dtype of their way, parameters in their own."""
-    from parallel.formulas import elements_sent
-
-    from ..planner.parameters import total
-
-    sent = elements_sent(total(model), layout.dp, layout.zero, layout.microbatches)
-    both = layout.zero == 0  # an all-reduce: a reduce-scatter of gradients and an all-gather of their sums
-    gathered = layout.wire_bytes if both else layout.precision.state.parameters
-    return sent.gradients * layout.wire_bytes + sent.parameters * gathered
 
 
 def _seconds(args: argparse.Namespace, model: Transformer, layout: Layout) -> float:
@@ -160,38 +170,59 @@ def _seconds(args: argparse.Namespace, model: Transformer, layout: Layout) -> fl
 
 
 def _training(args: argparse.Namespace, said: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """A run's median step, without its first, beside the plan that the options describe."""
+    """A run's median step, without its first, beside the plan that the options describe, or else the file."""
     from ..planner.constants import error_of, software_of
     from ..units import show_time
     from .step import error_text, hardware_of
 
-    model = _model(args, said.get("environment", {}))
+    environment = said.get("environment", {})
+    model, args = _model(args, environment), _with_split(args, environment)
     layout, notes = layout_of(args, model)
-    hardware = hardware_of(args)
-    error = error_of(software_of(args.software or "", hardware.chip.name), bool(model.experts))
     steps = [float(step["step_s"]) for step in said["steps"]]
-    measured, predicted = statistics.median(steps[1:] or steps), _seconds(args, model, layout)
-    content = {
-        "file": args.file, "steps": len(steps), "measured_s": measured, "predicted_s": predicted,
-        "error": predicted / measured - 1, "notes": notes,
+    measured = statistics.median(steps[1:] or steps)
+    content: dict[str, Any] = {
+        "file": args.file, "model": model.name, "plan": split_text(layout), "steps": len(steps),
+        "measured_s": measured, "predicted_s": None, "error": None, "notes": notes,
     }  # fmt: skip
-    text = (
-        f"{model.name}: {len(steps)} steps\n  measured   {show_time(measured):>12}   median without the first\n"
-        f"  predicted  {show_time(predicted):>12}   {predicted / measured - 1:+.1%}\n"
-        f"  {error_text(None if error is None else vars(error))}"
-    )
-    return text, content
+    lines = [
+        f"{model.name}, {content['plan']}: {len(steps)} steps",
+        f"  measured   {show_time(measured):>12}   median without the first",
+    ]
+    if not (args.gpu or args.machine):
+        return "\n".join([*lines, "  predicted            -   on a GPU: add --gpu, like --gpu h100"]), content
+    hardware, predicted = hardware_of(args), _seconds(args, model, layout)
+    error = error_of(software_of(args.software or "", hardware.chip.name), bool(model.experts))
+    content |= {"predicted_s": predicted, "error": predicted / measured - 1}
+    lines += [
+        f"  predicted  {show_time(predicted):>12}   {predicted / measured - 1:+.1%}",
+        f"  {error_text(None if error is None else vars(error))}",
+    ]
+    return "\n".join(lines), content
+
+
+def _with_split(args: argparse.Namespace, environment: dict[str, Any]) -> argparse.Namespace:
+    """The options; those that were left out as the file says them."""
+    told = dict(vars(args))
+    for name, key in [(name, name) for name in SPLIT] + [("gpus", "ranks"), ("global_batch", "batch")]:
+        if told[name] is None and isinstance(environment.get(key), int):
+            told[name] = str(environment[key])
+    return argparse.Namespace(**told)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    lines = [f"{'measured / predicted':<21}{'step s':>20}{'bytes sent':>26}" + "".join(f"{k:>24}" for k in KINDS)]
+    lines = [f"{'measured / predicted':<20}{'step s':>20}{'bytes sent':>24}" + "".join(f"{k:>24}" for k in KINDS)]
     for row in rows:
         if "left_out" in row:
-            lines.append(f"{row['strategy']:<21}{row['step_s']:>9.4g} / -         # {row['left_out']}")
+            lines.append(f"{row['strategy']:<20}{row['step_s']:>9.4g} / -         # {row['left_out']}")
             continue
-        step = f"{row['step_s']:.4g} / " + (f"{row['predicted_step_s']:.4g}" if "predicted_step_s" in row else "-")
-        sent = f"{row['bytes_sent']:,} / {row['predicted_bytes_sent']:,.0f}"
+        seconds = row.get("predicted_step_s")
+        step = f"{row['step_s']:.4g} / " + (f"{seconds:.4g}" if seconds else "-")
+        pairs = [_pair(row["bytes_sent"], row["predicted_bytes_sent"])]
         held = row["memory"] if isinstance(row["memory"], dict) else {}
-        pairs = (f"{held.get(kind) or 0:,} / {row['predicted_memory'][kind]:,}" for kind in KINDS)
-        lines.append(f"{row['strategy']:<21}{step:>20}{sent:>26}" + "".join(f"{pair:>24}" for pair in pairs))
-    return "\n".join(lines)
+        pairs += [_pair(held.get(kind), row["predicted_memory"][kind]) for kind in KINDS]
+        lines.append(f"{row['strategy']:<20}{step:>20}" + "".join(f"{pair:>24}" for pair in pairs))
+    return "\n".join([*lines, *(f"# {note}" for note in NOTES)])
+
+
+def _pair(measured: float | None, predicted: float | None) -> str:
+    return " / ".join("-" if number is None else f"{number:,.0f}" for number in (measured, predicted))

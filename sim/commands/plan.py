@@ -30,6 +30,7 @@ tried. Without --global-batch a step has about 4 million tokens.
 
 exit status: 0, 2 for a wrong argument, or if no plan fits"""
 SHOWN, SIMULATED, HALVINGS = 10, 200, 3
+LOOKED_AT = 50_000  # of the best, for those that a program runs
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +60,7 @@ def work(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     space, limit = asked_space(args, model), limit_of(args, hardware)
     top = count_of(args, "top")
     found = fitting(model, space, hardware, software, limit)
-    best = [found.plan(number) for number in found.best(SIMULATED)]
+    best = best_plans(found, model, args.emit)
     with Bar("simulating") as bar:
         plans, seconds = simulated(model, best, hardware, software, bar)
     shown = plans[: SHOWN if top is None else max(1, top)]
@@ -70,6 +71,7 @@ def work(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
         "simulated": sum(plan.simulated_s > 0 for plan in plans), "fit": int(found.fits.sum()),
         "agreement": max((abs(p.simulated_s / p.seconds - 1) for p in plans if p.simulated_s), default=0.0),
         "space": {name: [_plain(value) for value in values] for name, values in _axes(found).items()},
+        "narrowed": [name for name, values in space.axes.items() if values != found.space.axes[name]],
         "rejected": _rejected(found),
         "plans": [as_dict(model, plan, hardware, software) for plan in plans],
         "pareto": _pareto(model, found, hardware, software, limit),
@@ -94,6 +96,28 @@ def work(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
         content["what_if"] = rows
         text += f"\n\n{table}"
     return text, content
+
+
+def best_plans(found: Found, model: Transformer, target: str | None) -> list[Plan]:
+    """The fastest that fit, of those that the target runs.
+
+    Raises:
+        ValueError: it runs none of them, and why not.
+    """
+    from ..planner.emit import refusal
+
+    if not target:
+        return [found.plan(number) for number in found.best(SIMULATED)]
+    plans, why = [], ""
+    for number in found.best(LOOKED_AT):
+        plan = found.plan(number)
+        why = refusal(target, model, plan.layout)
+        plans += [] if why else [plan]
+        if len(plans) == SIMULATED:
+            break
+    if not plans:
+        raise ValueError(f"{target} {why}")
+    return plans
 
 
 def software_of(args: argparse.Namespace) -> Software:

@@ -17,7 +17,7 @@ def short(layout: Layout) -> str:
     axes = [f"{name}{getattr(layout, name)}" for name in ("tp", "pp", "cp", "ep", "dp") if getattr(layout, name) > 1]
     words = [*(axes or ["dp1"]), f"mb{layout.microbatch}"]
     words += [layout.schedule + f"×{layout.vpp}" * (layout.vpp > 1)] * (layout.pp > 1)
-    words += [f"zero{layout.zero}"] * (layout.zero > 0) + ["sp"] * layout.sp
+    words += [f"zero{layout.zero}"] * (layout.zero > 0) + ["sp"] * (layout.sp and layout.tp > 1)
     words += [f"recompute-{layout.recompute}"] * (layout.recompute != "none")
     words += ["offload-" + "+".join(layout.offload)] * bool(layout.offload) + ["no-overlap"] * (not layout.overlap)
     return " ".join(words)
@@ -33,6 +33,8 @@ def report(
     model: Transformer, found: Found, hardware: Hardware, software: Software, shown: list[Plan], content: dict[str, Any]
 ) -> str:
     """For people: the ranking, the reasons, the strategies, what other values cost, and what was rejected."""
+    from ..planner.admission import MOST
+
     batch = content["global_batch"]
     lines = [
         f"{model.name} on {content['gpus']:,} {hardware.chip.name} ({hardware.machine}), {batch:,} samples of "
@@ -65,6 +67,11 @@ def report(
     lines += [f"  {row['plans']:>11,}  {row['constraint']}: {row['example']}" for row in content["rejected"]]
     lines += ["", "space"]
     lines += [f"  {axis:<11}{', '.join(map(str, values))}" for axis, values in content["space"].items()]
+    if content["narrowed"]:
+        what = ", ".join(content["narrowed"])
+        lines.append(
+            f"# more than {MOST:,} plans: not every value of {what} was tried; an option keeps the one you want"
+        )
     return "\n".join(lines)
 
 

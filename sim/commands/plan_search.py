@@ -30,13 +30,18 @@ def asked_space(args: argparse.Namespace, model: Transformer) -> Space:
     """
     from ..planner.constraints import check, filled
     from ..planner.emit import CAN
+    from ..planner.layout import Layout
     from ..planner.space import space_of
 
     gpus = count_of(args, "gpus")
     if not gpus:
         raise ValueError("a plan needs to know how many GPUs: add --gpus 64")
-    lone = argparse.Namespace(**{**vars(args), "gpus": None, "global_batch": None})
+    ep, etp = count_of(args, "ep"), count_of(args, "etp")
+    lone = argparse.Namespace(**{**vars(args), "gpus": None, "global_batch": None, "ep": None, "etp": None})
     layout, _ = layout_of(lone, model)
+    if ep is not None or etp is not None:  # experts are spread over all ranks of a stage
+        layout = replace(layout, ep=1 if ep is None else ep, etp=etp or 0)
+        check(model, Layout(dp=gpus, ep=layout.ep, etp=layout.etp or int(model.experts > 0)))
     fixed: dict[str, Any] = {name: getattr(layout, name) for name in FIXED if getattr(args, name) is not None}
     for name in ("sp", "recompute", "schedule"):
         if getattr(args, name) is not None:

@@ -28,6 +28,7 @@ SHAPE = {
     "sequence": "tokens of a sample",
     "experts": "experts in each MLP",
     "top-k": "experts a token goes to (default 2)",
+    "dense-layers": "of a model with experts, that have none (default: as in the model, in proportion to --layers)",
 }
 SPLIT = {
     "dp": "data parallelism (default: what --gpus leave, or 1)",
@@ -60,6 +61,7 @@ def add_layout(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--keep-gathered", action="store_true", help="with --sp: keep gathered inputs, gather them once")
     group.add_argument("--recompute", metavar="WHAT", help="none, selective (attention scores) or full (default none)")
     group.add_argument("--flash", metavar="on|off", help="off: attention scores are written to memory (default on)")
+    group.add_argument("--loss", metavar="fused|eager", help="eager: the log-softmax is kept beside the logits (fused)")
     group.add_argument("--schedule", metavar="NAME", help="of the pipeline (default 1f1b, or interleaved with --vpp)")
     group.add_argument("--offload", metavar="LIST", help="to host memory: optimizer, parameters, activations")
     group.add_argument("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, fp8, pure-fp16, pure-bf16 (bf16)")
@@ -146,7 +148,23 @@ def model_of(args: argparse.Namespace) -> Transformer:
 
 
 def _stated(model: Transformer, parameters: int | None) -> Transformer:
-    return model if parameters is None else replace(model, stated=parameters)
+    """The shape with its total as it is said to be: what is not in the shape is small.
+
+    Raises:
+        ValueError: the shape has other parameters by far.
+    """
+    from ..planner.parameters import total
+    from ..units import show_count
+
+    if parameters is None:
+        return model
+    counted = total(replace(model, stated=0))
+    if not counted / 2 <= parameters <= 2 * counted:
+        raise ValueError(
+            f"parameters={parameters}: the shape has {show_count(counted).replace(' ', '')}: leave --parameters out, "
+            "or describe the shape with --layers, --hidden and --ffn"
+        )
+    return replace(model, stated=parameters)
 
 
 def layout_of(args: argparse.Namespace, model: Transformer) -> tuple[Layout, list[str]]:
@@ -183,6 +201,7 @@ def layout_of(args: argparse.Namespace, model: Transformer) -> tuple[Layout, lis
         precision=precision,
         overlap=not args.no_overlap,
         wire=args.wire or "",
+        eager_loss=_loss(args.loss or "fused"),
     )
     if "dp" in numbers and numbers["dp"] < 1:
         raise ValueError(f"dp={numbers['dp']}: use a number from 1 on")
@@ -224,6 +243,12 @@ def _switch(option: str, text: str) -> bool:
     if text not in ("on", "off"):
         raise ValueError(f"{option} {text}: use on or off")
     return text == "on"
+
+
+def _loss(text: str) -> bool:
+    if text not in ("fused", "eager"):
+        raise ValueError(f"--loss {text}: use fused or eager")
+    return text == "eager"
 
 
 def split_text(layout: Layout) -> str:

@@ -80,6 +80,8 @@ def work(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     flop, seconds, goodput = six_nd(model, tokens), tokens / rate, saving.goodput(interval)
     trials = []
     for factor in FACTORS:
+        if saving.goodput(interval * factor) < LEAST:
+            continue
         found = [simulated_goodput(saving, seconds, interval * factor, seed + number) for number in range(SEEDS)]
         mean = sum(share for share, _ in found) / SEEDS
         trials.append({"interval_s": interval * factor, "simulated": mean, "closed": saving.goodput(interval * factor)})

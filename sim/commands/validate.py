@@ -100,6 +100,7 @@ def groups(compared: Sequence[Compared]) -> list[tuple[str, list[Compared]]]:
 def report(compared: Sequence[Compared], without: Sequence[tuple[Published, str]], rows: bool) -> str:
     from ..units import show_bytes
     from ..validation import REGIMES, summary
+    from ..validation import lines as straight
 
     lines = [f"{len(compared)} rows predicted from presets, {len(without)} without a prediction", ""]
     if rows:
@@ -117,6 +118,15 @@ def report(compared: Sequence[Compared], without: Sequence[tuple[Published, str]
             if found:
                 errors = f"{found.median:>9.1%}{found.p90:>9.1%}{found.bias:>+9.1%}"
                 lines.append(f"{f'{_cut(name)}, {regime}':<44}{found.n:>6}{errors}")
+    fitted = straight(compared)
+    if fitted:
+        lines += ["", f"{'a line through the times of each':<34}{'rows':>6}{'α':>11}{'β, GB/s':>10}{'error':>8}"
+                  f"{'largest size, GB/s of the bus':>32}"]  # fmt: skip
+        lines += [
+            f"{_cut(one.system):<34}{one.n:>6}{one.alpha_us:>8.1f} us{one.beta:>10.1f}{one.mape:>7.1f}%"
+            f"{one.busbw:>14.1f}, predicted{one.predicted_busbw:>8.1f}"
+            for one in fitted
+        ]
     left_out = Counter((row.system, reason) for row, reason in without)
     if left_out:
         lines += ["", "without a prediction"]
@@ -131,6 +141,7 @@ def _cut(name: str) -> str:
 def as_dict(compared: Sequence[Compared], without: Sequence[tuple[Published, str]]) -> dict[str, Any]:
     """Times in microseconds, errors as parts of the measured time."""
     from ..validation import REGIMES, summary
+    from ..validation import lines as straight
 
     def regimes(chosen: Sequence[Compared]) -> dict[str, Any]:
         found = {regime: summary([c for c in chosen if c.row.regime == regime]) for regime in REGIMES}
@@ -145,5 +156,6 @@ def as_dict(compared: Sequence[Compared], without: Sequence[tuple[Published, str
             {**show(c.row), "machine": c.machine, "way": c.way, "predicted_us": c.predicted_us, "error": c.error}
             for c in compared
         ],
+        "lines": [asdict(one) for one in straight(compared)],
         "without": [{**show(row), "reason": reason} for row, reason in without],
     }

@@ -19,7 +19,7 @@ TABLE = "published_steps.csv"
 
 
 def work(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    from ..planner.accuracy import NOT_MODELLED, errors, grouped, left_out, predict
+    from ..planner.accuracy import NOT_MODELLED, errors, grouped, left_out, peak_errors, predict, rankings
     from ..planner.constants import CALIBRATED
 
     runs, left = rows(args)
@@ -36,6 +36,8 @@ def work(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
         {
             "name": source,
             **_percent(errors(chosen)),
+            "peak_memory": None if (peaks := peak_errors(chosen)) is None else _percent(peaks),
+            "rankings": [asdict(one) for one in rankings(chosen)],
             "kind": "agreement with a simulator" if chosen[0].run.simulated else "measured",
             "software": sorted({one.run.software.name for one in chosen}),
             "parts": [
@@ -100,6 +102,8 @@ def _row(one: Predicted) -> dict[str, Any]:
         "predicted_s": one.seconds,
         "error": one.error,
         "simulated": run.simulated,
+        "measured_peak": run.measured_peak or None,
+        "predicted_peak": one.peak or None,
     }
 
 
@@ -122,6 +126,20 @@ def report(
             lines.append("    simulated by others: agreement, and no accuracy")
         if len(one["parts"]) > 1:
             lines += [_errors(f"    {part['name']}", part) for part in one["parts"]]
+    ranked = [(one["name"], row) for one in sets if one["kind"] == "measured" for row in one["rankings"]]
+    if ranked:
+        lines += ["", "the plan ranked first, over the measured best; pairs 5 % apart in their order"]
+        lines += [
+            f"{row['cost']:>+7.1f} %{row['ordered']:>6.0f} %  {row['model']} on {row['gpus']:,}: {row['plans']} plans "
+            f"({_cut(name, 40)})"
+            for name, row in ranked
+        ]
+        lines.append(f"{sum(row['cost'] for _, row in ranked) / len(ranked):>+7.1f} %         mean over models")
+    peaks = [(one["name"], one["peak_memory"]) for one in sets if one["peak_memory"]]
+    if peaks:
+        lines += ["", f"{'error of the peak memory in use':<58}"] + [
+            _errors(_cut(name, 57), found) for name, found in peaks
+        ]
     measured = sorted((one for one in predicted if not one.run.simulated), key=lambda one: -abs(one.error))
     if measured and not args.rows:
         lines += ["", "farthest off"] + [_line(one) for one in measured[:WORST]]

@@ -118,10 +118,10 @@ def output(model: Transformer, layout: Layout) -> float:
 
 
 def logits(model: Transformer, layout: Layout) -> float:
-    """Of the last stage: the loss keeps them in fp32, split over TP."""
+    """Of the last stage: the loss keeps them in fp32, split over TP, and without a kernel of its own twice."""
     if model.output == "pooler":
         return tokens(model, layout) * 0
-    return tokens(model, layout) * ceil_div(model.vocab, layout.tp) * LOGIT
+    return tokens(model, layout) * ceil_div(model.vocab, layout.tp) * LOGIT * (1 + layout.eager_loss)
 
 
 def widest(model: Transformer, layout: Layout) -> int:

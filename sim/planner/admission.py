@@ -122,6 +122,13 @@ def _pipelines(
     fine, example = _verdict(model, grid, ("pp", "vpp"), schedule=schedule)
     _count(rejected, "layers", int((~fine).sum()) * rest, example)
     grid = take(grid, fine)
+    if schedule in ("v-half", "v-min"):
+        fine = (grid.pp >= 4) & ((schedule == "v-half") | (grid.pp % 3 > 0))
+        why = (
+            f"{schedule} holds less than zbv from PP 4 on; v-min's pattern of three slots does not suit multiples of 3"
+        )
+        _count(rejected, "pattern", int((~fine).sum()) * rest, why)
+        grid = take(grid, fine)
     fine = grid.microbatches >= warm_up(schedule, grid.pp)
     why = f"{schedule} fills its pipeline with {WARM_UP.get(schedule, '')} microbatches: fewer leave holes in it"
     _count(rejected, "warm-up", int((~fine).sum()) * rest, why)

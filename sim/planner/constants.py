@@ -143,6 +143,7 @@ def calibrated(software: Software, text: str) -> Software:
         except ValueError:
             value = -1.0
         if not (0 <= value <= 1e4 if name == "saturation" else 0.01 <= value <= 1):
-            raise ValueError(f"{name}={said}: a share is a number from 0.01 to 1, saturation one from 0 to 10000")
+            limits = "0 to 10000" if name == "saturation" else "0.01 to 1"
+            raise ValueError(f"{name}={said}: use a number from {limits}")
         values[name] = value
     return replace(software, errors=(), **values)  # type: ignore[arg-type]

@@ -98,6 +98,8 @@ def _check_experts(model: Transformer, layout: Layout) -> None:
     if not model.experts:
         if ep > 1:
             raise ValueError(f"ep={ep}: {model.name} has no experts: use --ep 1")
+        if layout.etp:
+            raise ValueError(f"etp={layout.etp}: {model.name} has no experts: leave --etp out")
         return
     if etp < 1 or model.expert_ffn % etp:
         near = nearest(etp, divisors(model.expert_ffn))
@@ -160,6 +162,8 @@ def filled(layout: Layout, gpus: int | None) -> Layout:
     Raises:
         ValueError: the GPUs are not a multiple of the other axes.
     """
+    if gpus == 0:
+        raise ValueError("gpus=0: use a number from 1 on")
     if layout.dp:
         return layout
     others = layout.pp * layout.tp * layout.cp

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from ..engine import Engine, Process
 
-MOST_INTERVALS = 5_000  # of a simulated run; of longer ones the first part stands for the whole
+# Of a simulated run; of longer ones the first part stands for the whole.
+MOST_INTERVALS, MOST_FAILURES = 5_000, 5_000
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,11 @@ def simulated_goodput(saving: Saving, work: float, interval: float, seed: int = 
     """(The same share, how many failures there were), of a run of ``work`` seconds of training, event by event.
 
     Failures are drawn from an exponential distribution; they strike while training, saving or restarting.
+
+    Args:
+        interval: one of which enough end before a failure (:meth:`Saving.goodput` above zero).
     """
-    work = min(work, MOST_INTERVALS * interval)
+    work = min(work, MOST_INTERVALS * interval, MOST_FAILURES * saving.mtbf * saving.goodput(interval))
     engine, draw = Engine(), random.Random(seed)
     failures = 0
 

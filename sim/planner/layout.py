@@ -36,7 +36,8 @@ class Layout:
     layer; without, 8 and more memory). zero: stage. microbatch: samples; global_batch: samples of a step over all ranks
     (0: four microbatches for each stage). recompute: nothing, the attention scores, or whole layers. flash: scores are
     never written to memory. schedule: of the pipeline. offload: what waits in host memory. overlap: gradients are
-    reduced under the backward. wire: dtype in which gradients travel, if another.
+    reduced under the backward. wire: dtype in which gradients travel, if another. eager_loss: it is no kernel of its
+    own, and keeps the log-softmax beside the logits.
     """
 
     dp: int = 1
@@ -58,6 +59,7 @@ class Layout:
     precision: Precision = PRECISIONS["bf16"]
     overlap: bool = True
     wire: str = ""
+    eager_loss: bool = False
 
     @property
     def wire_bytes(self) -> float:

@@ -141,7 +141,8 @@ def _layer_work(model: Transformer, layout: Layout, recomputed: float) -> float:
 def _output_work(model: Transformer, layout: Layout) -> float:
     """The backward of the output: the logits' gradient in the dtype of matmuls. That of the output matrix is added to
     what there is by the kernel that computes it."""
-    return activations.logits(model, layout) / activations.LOGIT * layout.precision.activation
+    many = activations.LOGIT * (1 + layout.eager_loss)
+    return activations.logits(model, layout) / many * layout.precision.activation
 
 
 def _buffers(model: Transformer, layout: Layout, held: Held, layers: int) -> float:

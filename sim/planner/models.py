@@ -5,11 +5,13 @@ do not fill the width; 5,120 is the multiple of 128 that is meant), on GPT-2's v
 Llama: Touvron et al. 2023 (two papers); Llama 3: Grattafiori et al. 2024, table 3. BERT: Devlin et al. 2019. Mistral,
 Mixtral: Jiang et al. 2023, 2024. DeepSeek-V2, V3: 2024, without V3's layer for a second next token. Qwen3: 2025.
 Megatron: Narayanan et al. 2021, table 1; its 22B and MT-NLG: Korthikanti et al. 2022, table 2, Smith et al. 2022.
+tiny, small, 25m: what ``python -m parallel`` trains.
 """
 
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 
 from .transformer import Transformer
 
@@ -32,6 +34,11 @@ def _megatron(size: str, layers: int, hidden: int, heads: int) -> Transformer:
 def _bert(name: str, layers: int, hidden: int, heads: int, masked: bool) -> Transformer:
     output = "masked" if masked else "pooler"
     return Transformer(name, layers, hidden, heads, 4 * hidden, 30522, 512, positions=512, output=output)  # type: ignore[arg-type]
+
+
+def _own(name: str, layers: int, hidden: int, heads: int, sequence: int) -> Transformer:
+    """On bytes, without dropout."""
+    return replace(_gpt(name, layers, hidden, heads, sequence, 256), dropout=False)
 
 
 def _deepseek(
@@ -104,6 +111,9 @@ MODELS: dict[str, Transformer] = {
         _megatron("529.6b", 105, 20480, 128),
         _megatron("1008b", 128, 25600, 160),
         _gpt("mt-nlg-530b", 105, 20480, 128, 2048, 51200),
+        _own("tiny", 2, 32, 4, 64),
+        _own("small", 4, 128, 4, 128),
+        _own("25m", 8, 512, 8, 256),
     )
 }  # fmt: skip
 

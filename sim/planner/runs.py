@@ -20,10 +20,10 @@ import csv
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from ..chip import CHIPS, Chip, chip_of
+from ..chip import CHIPS, GIB, Chip, chip_of
 from ..presets import find_machine
 from .constants import Software, software_of
 from .constraints import check
@@ -31,7 +31,7 @@ from .hardware import Hardware, hardware_of
 from .layout import Layout
 from .models import MODELS
 from .precision import find_precision
-from .transformer import Transformer
+from .transformer import Transformer, changed
 
 NEEDED = ("source", "model", "gpu", "gpus")
 NOTHING = ("", "na", "n/a", "none", "-", "?", "nan")
@@ -42,7 +42,8 @@ VOCABULARY = 51200
 
 @dataclass(frozen=True)
 class Run:
-    """A row that says enough. measured_s: seconds of a step; simulated: it comes from somebody's simulator."""
+    """A row that says enough. measured_s: seconds of a step; simulated: it comes from somebody's simulator;
+    measured_peak: bytes of the fullest GPU, as its allocator counted what was in use (0: not said)."""
 
     line: int
     source: str
@@ -54,6 +55,7 @@ class Run:
     software: Software
     measured_s: float
     simulated: bool
+    measured_peak: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ def _run(row: Mapping[str, str], line: int) -> Run:
     return Run(
         line, row.get("source", ""), row.get("model", ""), _summary(row, layout), model, layout,
         _hardware(row, chip), software, _seconds(row, model, layout), row.get("iteration_is", "") == "simulated",
+        _peak(row),
     )  # fmt: skip
 
 
@@ -196,9 +199,7 @@ def _named(row: Mapping[str, str], name: str, sequence: int) -> Transformer:
     model = known.get(plain) or known.get(plain.replace("llama3", "llama3.1"))
     if model is None:
         raise _Incomplete(f"no shape, and no model {name!r} is known")
-    layers = whole(row, "layers", model.layers)
-    dense = min(model.dense_layers, layers - 1) if layers < model.layers else model.dense_layers
-    return replace(model, layers=layers, dense_layers=dense, sequence=sequence)
+    return changed(model, layers=whole(row, "layers", model.layers), sequence=sequence)
 
 
 def _layout(row: Mapping[str, str], model: Transformer, chip: Chip, software: Software) -> Layout:
@@ -264,6 +265,12 @@ def _seconds(row: Mapping[str, str], model: Transformer, layout: Layout) -> floa
     if rate and float(rate[1]):
         return layout.samples * model.sequence / layout.gpus / float(rate[1])
     raise _Incomplete("no time of a step")
+
+
+def _peak(row: Mapping[str, str]) -> float:
+    """Bytes in use at the fullest moment; what an allocator had reserved (``peak_mem``) is another number."""
+    said = re.search(r"peak_alloc_GiB=([0-9.]+)", row.get("measured", ""))
+    return float(said[1]) * GIB if said else 0.0
 
 
 def _summary(row: Mapping[str, str], layout: Layout) -> str:

@@ -28,6 +28,7 @@ from .work import Work, layer_work
 
 BATCH = 4096  # plans at a time: their arrays stay in the processor's cache
 RESERVED = 2e9  # bytes a GPU that no plan may use: the CUDA context, libraries, NCCL's buffers
+MOST_IN_ALL = 1_000_000  # actions of all pipelines that are run as events: some seconds
 SHARED = ("tp", "cp", "ep", "microbatch")  # what a layer's work depends on
 
 
@@ -191,17 +192,19 @@ def simulated(
     software: Software,
     done: Callable[[int, int], None] = lambda number, of: None,
 ) -> tuple[list[Plan], float]:
-    """The plans with the time of their events, and the seconds that took. Pipelines that are alike run once."""
-    began = time.perf_counter()
+    """The plans with the time of their events, and the seconds that took. Pipelines that are alike run once; what would
+    take long, and what comes when ``MOST_IN_ALL`` actions have run, is left out."""
+    began, left = time.perf_counter(), MOST_IN_ALL
     known: dict[Any, float] = {}
     found = []
     for number, plan in enumerate(plans):
         layout = plan.layout
-        if actions(layout) <= MOST_ACTIONS:
-            step = step_time(model, layout, hardware, software)
-            key = _pipeline(layout, step)
-            if key not in known:
-                known[key] = pipeline_s(step, layout)
+        step = step_time(model, layout, hardware, software)
+        key = _pipeline(layout, step)
+        if key not in known and actions(layout) <= min(left, MOST_ACTIONS):
+            known[key] = pipeline_s(step, layout)
+            left -= actions(layout)
+        if key in known:
             plan = replace(plan, simulated_s=known[key] + step.after_s)
         found.append(plan)
         done(number + 1, len(plans))

@@ -79,7 +79,9 @@ def space_of(model: Transformer, gpus: int, base: Layout, fixed: Mapping[str, An
     """
     if not 1 <= gpus <= LARGEST:
         raise ValueError(f"gpus={gpus}: use a number from 1 to 2**40")
-    base = replace(base, global_batch=base.global_batch or batch_of(model, gpus), etp=base.etp or (model.experts > 0))
+    base = replace(
+        base, global_batch=base.global_batch or batch_of(model, gpus), etp=base.etp or int(model.experts > 0)
+    )
     parts = divisors(gpus)
     axes: dict[str, Sequence[Any]] = {
         "dp": (),

@@ -143,6 +143,10 @@ def of_parameters(parameters: int, sequence: int = 2048, vocab: int = 50257) -> 
 def changed(model: Transformer, **numbers: int) -> Transformer:
     """The model with other numbers; what followed from the old ones follows from the new.
 
+    >>> from sim.planner.models import MODELS
+    >>> changed(MODELS["deepseek-v3"], layers=4).dense_layers  # 3 of 61
+    1
+
     Raises:
         ValueError: see :class:`Transformer`.
     """
@@ -153,9 +157,9 @@ def changed(model: Transformer, **numbers: int) -> Transformer:
     if "hidden" in numbers and model.ffn == 4 * model.hidden:
         numbers.setdefault("ffn", 4 * numbers["hidden"])
     if "sequence" in numbers and model.positions:
-        numbers.setdefault("positions", numbers["sequence"])
-    if "layers" in numbers:
-        numbers.setdefault("dense_layers", min(model.dense_layers, numbers["layers"]))
+        numbers.setdefault("positions", max(model.positions, numbers["sequence"]))
+    if "layers" in numbers:  # as large a part of them stays dense, rounded up
+        numbers.setdefault("dense_layers", -(-model.dense_layers * numbers["layers"] // model.layers))
     if "experts" in numbers and not model.experts:
         numbers.setdefault("expert_ffn", 0)
     return replace(model, stated=0, **numbers)  # type: ignore[arg-type]

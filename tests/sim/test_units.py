@@ -19,9 +19,11 @@ def test_counts(text, number):
     assert parse_count(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "-1", "five", "1e25", "1e999999999", "nan", "inf", "70 B B", "9" * 50, "1.2.3"])
+@pytest.mark.parametrize(
+    "text", ["", "-1", "five", "1e25", "1e999999999", "nan", "inf", "2.5", "0.0001K", "70 B B", "9" * 50, "1.2.3"]
+)
 def test_what_is_no_count(text):
-    with pytest.raises(ValueError, match=r"tokens .*: write a number like 4096, 70B"):
+    with pytest.raises(ValueError, match=r"tokens .*: write a whole number like 4096, 70B"):
         parse_count(text, "tokens")
 
 

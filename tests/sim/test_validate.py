@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sim.__main__ import DOOR
-from sim.validation import compare, machine_for, measuring, read_published, summary
+from sim.validation import compare, lines, machine_for, measuring, read_published, summary
 
 HEADER = "system,gpu,nodes,ranks,collective,size_bytes,time_us,busbw_GBps,algorithm,placement,note\n"
 # Published: https://github.com/stas00/ml-engineering/blob/master/network/README.md, and nccl-tests' logs.
@@ -122,3 +122,16 @@ def test_bad_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "laptop has no protocols" in capsys.readouterr().err
     assert DOOR.main(["validate", "collectives", str(tmp_path / "none.csv")]) == 2
     assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_line_through_the_times_of_a_system():
+    # all_reduce of 4 ranks: 30 us and 200 GB/s of the bus, on which 1.5 bytes travel for each of the call
+    sizes = [1 << power for power in range(20, 30)]
+    rows = [f"A100,4,{size},{30 + 1.5 * size / 200e3},{1.5 * size / (30 + 1.5 * size / 200e3) / 1e3}" for size in sizes]
+    text = "gpu,ranks,size_bytes,time_us,busbw_GBps\n" + "\n".join(rows) + "\nV100,4,1048576,60,26\n"
+    compared, _ = compare(read_published(text), None)
+    (found,) = lines(compared)  # one size makes no line
+    assert (found.n, found.alpha_us, found.beta) == (10, pytest.approx(30), pytest.approx(200))
+    assert found.mape < 1e-6
+    assert found.busbw == pytest.approx(1.5 * sizes[-1] / (30 + 1.5 * sizes[-1] / 200e3) / 1e3)
+    assert found.predicted_busbw == pytest.approx(found.busbw / (1 + compared[9].error))

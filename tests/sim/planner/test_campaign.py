@@ -7,7 +7,7 @@ import math
 import pytest
 
 from sim.planner.campaign import PF_DAY, bill, kaplan_split, optimal_split, optimal_tokens, saving_of
-from sim.planner.failures import Saving, simulated_goodput
+from sim.planner.failures import MOST_FAILURES, Saving, simulated_goodput
 
 SAVING = Saving(mtbf=4 * 3600, write=60, restart=300)
 
@@ -83,3 +83,10 @@ def test_the_bill():
     assert found.gpu_hours == 48_000
     assert found.price == 120_000
     assert found.energy_kwh == 33_600
+
+
+def test_a_run_of_very_many_failures_is_cut_short():
+    saving = Saving(mtbf=1000.0, write=10.0, restart=60.0)
+    share, failures = simulated_goodput(saving, work=1e12, interval=2000.0)
+    assert 0.8 * MOST_FAILURES < failures < 1.2 * MOST_FAILURES
+    assert share == pytest.approx(saving.goodput(2000.0), rel=0.1)

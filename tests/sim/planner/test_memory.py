@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy
 import pytest
 
+from sim.__main__ import DOOR
 from sim.planner.activations import layer, logits, output
 from sim.planner.layout import Layout
 from sim.planner.memory import FRAGMENTATION, fullest, ledgers, stage_ledger
@@ -317,6 +319,25 @@ def test_measured_peaks_within_five_percent(name, layers, dense, sequence, split
     layout = Layout(**split, etp=1 if "ep" in split else 0, zero=1, global_batch=batch, precision=precision)
     stages = ledgers(model, layout)
     assert stages[fullest(stages)].allocated / GIB == pytest.approx(peak, rel=0.05)
+
+
+# `python -m parallel compare --model small --ranks 2`: what real ranks held, in bytes. It is eager PyTorch in fp32.
+HELD = [
+    ("--microbatch 4", 3_369_984, 3_369_984, 6_739_968, 9_210_640),
+    ("--dp 2 --microbatch 2", 3_369_984, 3_369_984, 6_739_968, 4_605_584),
+    ("--dp 2 --microbatch 2 --zero 1", 3_369_984, 3_369_984, 3_369_984, 4_605_584),
+    ("--dp 2 --microbatch 2 --zero 2", 3_369_984, 1_684_992, 3_369_984, 4_605_584),
+    ("--dp 2 --microbatch 2 --zero 3", 1_684_992, 1_684_992, 3_369_984, 4_605_584),
+]
+
+
+@pytest.mark.parametrize(("split", "parameters", "gradients", "optimizer", "kept"), HELD)
+def test_what_parallel_holds_to_the_byte_and_within_one_percent(capsys, split, parameters, gradients, optimizer, kept):
+    told = "memory --model small --sequence 64 --precision fp32 --loss eager --json"
+    assert DOOR.main([*told.split(), *split.split()]) == 0
+    found = json.loads(capsys.readouterr().out)["per_gpu"]
+    assert (found["parameters"], found["gradients"], found["optimizer"]) == (parameters, gradients, optimizer)
+    assert found["activations"] + found["logits"] == pytest.approx(kept, rel=0.01)
 
 
 # Arrays.

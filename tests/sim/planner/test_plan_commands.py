@@ -6,7 +6,11 @@ import json
 
 import pytest
 
+from parallel.strategies import STRATEGIES
 from sim.__main__ import DOOR
+from sim.commands.compare import layout_of_strategy
+from sim.planner import admission
+from sim.planner.constraints import check
 from sim.planner.models import MODELS
 from sim.planner.parameters import total
 
@@ -114,6 +118,11 @@ def test_slow_links_cost_plans_that_cross_nodes(capsys):
     ("plan --model llama3-70b --gpus 64 --gpu h100 --dp 3", "use --dp 64"),
     ("plan --model llama3-70b --gpus 64 --gpu h100 --emit megatron --zero 3", "does not run --zero 3: use 0, 1"),
     ("plan --model llama3-70b --gpus 64 --gpu h100 --memory 900G", "h100 has 80G"),
+    ("plan --model llama3-8b --gpus 64 --gpu h100 --ep 2", "llama3-8b has no experts: use --ep 1"),
+    ("memory --model llama3-8b --gpus 8 --etp 2", "etp=2: llama3-8b has no experts: leave --etp out"),
+    ("memory --model llama3-8b --loss slow", "--loss slow: use fused or eager"),
+    ("params --model deepseek-v3 --layers 4 --dense-layers 5", "dense_layers=5: use 0 to layers=4"),
+    ("flops --parameters 7B --experts 64", "leave --parameters out, or describe the shape with --layers"),
     ("plan --model llama3.1-405b --gpus 8 --gpu h100 --offload none", "use --gpus 128"),
     ("plan --model gpt2 --gpus 8 --gpu h100 --global-batch 32 --what-if size=2x", "size=2x: write NAME=VALUE"),
     ("run --model gpt2 --gpus 8 --gpu h100 --tokens 0", "--tokens 0: use a number from 1 on, like 15T"),
@@ -130,6 +139,27 @@ def test_one_sentence_with_the_nearest_choice(capsys, told, sentence):
     assert sentence in err
 
 
+def test_experts_are_spread_over_a_stage(capsys):
+    told = "plan --model mixtral-8x7b --gpus 16 --gpu h100 --global-batch 64 --schedule 1f1b --offload none --ep 8"
+    found = numbers(capsys, *told.split())
+    assert {plan["ep"] for plan in found["plans"]} == {8}
+    status, _, err = run(capsys, *told.replace("--ep 8", "--ep 3").split())
+    assert status == 2
+    assert "among the 16 ranks of a stage" in err
+    assert "use --ep 4" in err
+
+
+def test_a_space_that_is_too_large_says_what_it_lost(capsys, monkeypatch):
+    told = ["plan", "--model", "llama3-8b", "--gpus", "4", "--gpu", "h100", "--global-batch", "16"]
+    assert numbers(capsys, *told)["narrowed"] == []
+    monkeypatch.setattr(admission, "MOST", 5_000)
+    found = numbers(capsys, *told)
+    assert found["evaluated"] <= 5_000
+    assert found["narrowed"] == ["offload", "overlap"]
+    _, out, _ = run(capsys, *told)
+    assert "not every value of offload, overlap was tried" in out
+
+
 @pytest.mark.parametrize(("told", "flop"), [
     ("--parameters 100B --tokens 1T --gpus 1024 --gpu a100", "6.0e+23"),
     ("--model llama3.1-405b --tokens 15.6T --gpus 16384 --gpu h100", "3.8e+25"),
@@ -144,6 +174,15 @@ def test_run(capsys, told, flop):
     assert found["days"] == pytest.approx(days / found["goodput"])
     assert found["gpu_hours"] == pytest.approx(found["days"] * 24 * found["gpus"])
     assert found["price"] == pytest.approx(2.5 * found["gpu_hours"])
+
+
+def test_intervals_that_failures_do_not_let_end_are_left_out(capsys):
+    told = "run --model llama3-8b --gpus 4096 --gpu h100 --tokens 1T --mfu 0.4 --mtbf-gpu-hours 500 --restart 60s"
+    found = numbers(capsys, *told.split(), "--checkpoint-bandwidth", "2", "--interval", "1500s")
+    trials = found["checkpoint"]["trials"]
+    assert 0 < len(trials) < 5
+    assert trials[0]["closed"] > 0.1
+    assert trials[0]["simulated"] == pytest.approx(trials[0]["closed"], rel=0.1)
 
 
 def test_the_best_interval_is_best_as_events_too(capsys):
@@ -209,20 +248,41 @@ def test_compare_with_a_measured_run(capsys, tmp_path):
         {"strategy": "zero-2", "precision": "fp32", "loss": 4.2, "step_s": 0.036, "bytes_sent": 4 * x, "memory": split},
         {"strategy": "zero-3", "precision": "fp32", "loss": 4.24, "step_s": 0.043, "bytes_sent": 6 * x,
          "memory": {**split, "parameters": 2 * x}},
-        {"strategy": "dp", "precision": "fp32", "loss": 4.24, "step_s": 0.033, "bytes_sent": 7_003_648, "memory": held},
+        {"strategy": "dp", "precision": "fp32", "loss": 4.24, "step_s": 0.033, "bytes_sent": 7_003_136,
+         "memory": {**held, "activations": None}},
+        {"strategy": "ddp-int8", "precision": "int8", "loss": 4.24, "step_s": 0.04, "bytes_sent": 868_824,
+         "memory": {**held, "gradients": 10 * x}},
+        {"strategy": "mine", "precision": "fp32", "loss": 4.24, "step_s": 0.04, "bytes_sent": 1, "memory": held},
     ]  # fmt: skip
     file = tmp_path / "rows.json"
     file.write_text(json.dumps({"environment": {"model": "small", "ranks": 2, "batch": 4, "length": 64}, "rows": rows}))
     found = numbers(capsys, "compare", str(file))["rows"]
-    for row in found[:3]:
-        assert row["predicted_bytes_sent"] == row["bytes_sent"]
-        for kind in ("parameters", "gradients", "optimizer"):
-            assert row["predicted_memory"][kind] == row["memory"][kind]
-        assert row["predicted_memory"]["activations"] == pytest.approx(row["memory"]["activations"], rel=0.04)
-    assert "does not know dp" in found[3]["left_out"]
+    for row in found[:5]:
+        assert row["predicted_bytes_sent"] == pytest.approx(row["bytes_sent"], abs=1)
+        assert row["predicted_memory"] == row["memory"]
+    assert found[5]["left_out"] == "mine is no strategy of parallel"
     status, out, _ = run(capsys, "compare", str(file), "--gpu", "h100")
     assert status == 0
     assert "3,369,984 / 3,369,984" in out
+    timed = numbers(capsys, "compare", str(file), "--gpu", "h100")["rows"]
+    assert [row["strategy"] for row in timed if row.get("predicted_step_s") is None] == ["dp", "mine"]
+
+
+def test_every_strategy_of_parallel_is_compared():
+    for strategy in STRATEGIES.values():
+        layout = layout_of_strategy(strategy, 4, 8)
+        if strategy.name == "dp":
+            assert layout is None
+            continue
+        assert layout.gpus == (1 if strategy.name == "single" else 4)
+        assert layout.samples == 8
+        check(MODELS["gpt2"], layout)
+    of = {name: layout_of_strategy(strategy, 4, 8) for name, strategy in STRATEGIES.items()}
+    assert [of[name].zero for name in ("ddp", "zero-1", "zero-2", "zero-3", "zero-3-kept")] == [0, 1, 2, 3, 2]
+    assert [of[name].wire for name in ("ddp", "ddp-fp16", "ddp-int8")] == ["", "fp16", "int8"]
+    assert (of["recompute"].recompute, of["offload-activations"].offload) == ("full", ("activations",))
+    assert of["zero-offload"].offload == of["offload-states"].offload == ("optimizer",)
+    assert of["adam-8bit"].precision.state.optimizer < 3 < of["bf16"].precision.state.optimizer
 
 
 def test_compare_with_a_training_run(capsys, tmp_path):
@@ -233,6 +293,16 @@ def test_compare_with_a_training_run(capsys, tmp_path):
     found = numbers(capsys, "compare", str(file), *split)
     assert found["measured_s"] == 2.1  # the median without the first
     assert found["predicted_s"] == pytest.approx(numbers(capsys, "step", *split)["time_s"])
+
+
+def test_a_training_run_says_its_own_split(capsys, tmp_path):
+    file = tmp_path / "train.json"
+    environment = {"model": "small", "ranks": 4, "dp": 2, "tp": 2, "batch": 8, "length": 64}
+    file.write_text(json.dumps({"environment": environment, "steps": [{"step_s": 0.5}, {"step_s": 0.25}]}))
+    found = numbers(capsys, "compare", str(file))
+    assert found["plan"] == "DP 2 × TP 2 = 4 GPUs"
+    assert (found["measured_s"], found["predicted_s"]) == (0.25, None)
+    assert numbers(capsys, "compare", str(file), "--gpu", "a100")["predicted_s"] > 0
 
 
 @pytest.mark.parametrize(("text", "sentence"), [

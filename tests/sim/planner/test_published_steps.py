@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from sim.planner.accuracy import errors, fit, grouped, left_out, predict
+from sim.planner.accuracy import errors, fit, grouped, left_out, peak_errors, predict, rankings
 from sim.planner.constants import SOFTWARE, software_of
 from sim.planner.runs import read_runs
 from sim.planner.step import step_time
@@ -122,6 +122,32 @@ def test_what_a_row_leaves_out():
     assert one(gpu="H100-96GB-HBM2e 500W (Grand Teton)").hardware.chip.name == "h100"
     assert one(gpu="DGX-GB300").software.name == "2025"
     assert one(iteration_is="simulated").simulated
+
+
+def test_a_measured_peak_is_predicted():
+    run = one(
+        source="MooreThreads/SimuMax", model="llama3_405b", layers="4", hidden="", heads="", seq="4096", gpu="B200-SXM",
+        gpus="8", tp="1", pp="2", microbatch="1", globalbatch="", notes="cp=1; mbc(microbatches)=8",
+        measured="iteration_s=1.0; peak_alloc_GiB=87.08",
+    )  # fmt: skip
+    assert run.measured_peak == 87.08 * 2**30
+    found = peak_errors(predict([run]))
+    assert found.n == 1
+    assert found.mape <= 5
+    assert peak_errors(predict([one()])) is None
+
+
+def test_what_the_plan_ranked_first_costs():
+    def plan(tp: int, measured: float, model: str = "GPT"):
+        return one(gpus="16", tp=str(tp), pp="1", iteration_s=str(measured), model=model)
+
+    # by the formulas a smaller TP is faster
+    right = [plan(tp, tp) for tp in (1, 2, 4, 8, 16)]
+    assert [(one.plans, one.cost, one.ordered) for one in rankings(predict(right))] == [(5, 0.0, 100.0)]
+    wrong = [plan(tp, 16 / tp) for tp in (1, 2, 4, 8, 16)]
+    assert [(one.cost, one.ordered) for one in rankings(predict(wrong))] == [(1500.0, 0.0)]
+    assert not rankings(predict([*right[:4], plan(16, 1.0, "another")]))
+    assert not rankings(predict([plan(1, 1.0), plan(2, 2.0)] * 3))  # repeated, and no choice
 
 
 def test_rules_by_source():

@@ -51,6 +51,8 @@ def by_hand(model, space) -> set[tuple]:
                 check(model, plan, space.gpus)
             except ValueError:
                 continue
+            if (schedule in ("v-half", "v-min") and pp < 4) or (schedule == "v-min" and pp % 3 == 0):
+                continue
             least = {"looped": pp, "zb-h1": pp, "zb-h2": 2 * pp - 1, **dict.fromkeys(VEE, 2 * pp)}.get(schedule, 1)
             if plan.microbatches < least or (schedule == "interleaved" and plan.microbatches % pp):
                 continue

@@ -224,7 +224,7 @@ def test_software_by_chip_and_by_name():
         software_of("2020")
     own = calibrated(NEW, "matmul=0.5,attention=0.3")
     assert (own.matmul, own.attention, error_of(own, False)) == (0.5, 0.3, None)
-    for said, told in (("speed=2", "constant 'speed' is unknown"), ("matmul=2", "a share is a number from 0.01 to 1")):
+    for said, told in (("speed=2", "constant 'speed' is unknown"), ("matmul=2", "use a number from 0.01 to 1")):
         with pytest.raises(ValueError, match=told):
             calibrated(NEW, said)
 
