@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .precision import MixedPrecision, Precision
     from .quantize import quantize_
     from .recompute import checkpoint
+    from .tensor import TensorParallel, parallelize_, vocab_parallel_cross_entropy
     from .zero import Zero
 
 _HOME = {
@@ -26,6 +27,7 @@ _HOME = {
     "precision": ("MixedPrecision", "Precision"),
     "quantize": ("quantize_",),
     "recompute": ("checkpoint",),
+    "tensor": ("TensorParallel", "parallelize_", "vocab_parallel_cross_entropy"),
     "zero": ("Zero",),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
@@ -37,10 +39,13 @@ __all__ = [
     "Mesh",
     "MixedPrecision",
     "Precision",
+    "TensorParallel",
     "Zero",
     "checkpoint",
     "clip_grad_norm_",
+    "parallelize_",
     "quantize_",
+    "vocab_parallel_cross_entropy",
 ]
 
 

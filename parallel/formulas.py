@@ -1,4 +1,4 @@
-"""Closed forms of what data parallel training holds and sends. No torch: the simulator reads them too.
+"""Closed forms of what data and tensor parallel training holds and sends. No torch: the simulator reads them too.
 
 Of X elements on N ranks, in bytes, where an element costs p as a parameter, g as a gradient and K in the optimizer
 (mixed precision with Adam: p = g = 2, K = 12: master copy, momentum and variance in fp32)::
@@ -119,6 +119,41 @@ def hybrid_elements_sent(
     reductions = microbatches if stage >= 2 and not deferred else 1
     across = 2 * reductions * elements / shards * (replicas - 1) / replicas
     return StateBytes(inside.parameters, inside.gradients + across, 0)
+
+
+def tensor_elements_sent(
+    tokens: int,
+    hidden: int,
+    ranks: int,
+    layers: int = 1,
+    sequence: bool = False,
+    regather: bool = True,
+    ends: bool = False,
+    replicated: int = 0,
+    places: int = 0,
+) -> float:
+    """Elements that a rank of tensor parallelism sends for one microbatch, forward and backward.
+
+    In units of tokens · hidden · (N − 1)/N; an all-reduce is two::
+
+                          forward                      backward                        layer   embedding   head
+        plain             2 all-reduces                2 all-reduces                   8       2           2
+        sequence          2 all-gathers, 2 reduce-     the same, and 2 all-gathers     10      2           3
+                          scatters                     of what was not kept
+        without regather                               the same                        8       2           2
+
+    Args:
+        tokens: b · s, padded to a multiple of the ranks where they share the sequence.
+        ends: also the embedding, the head and the loss (an all-reduce of a number a token, and one of two).
+        replicated: with ``sequence``, elements of parameters between the blocks, whose gradients are all-reduced.
+        places: with ``sequence``, elements of the positions looked up, s · h, whose gradient is all-gathered.
+
+    Source: Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", section 4.2.
+    """
+    again = sequence and regather
+    units = layers * (10 if again else 8) + ends * (5 if again else 4)
+    elements = units * tokens * hidden + ends * 6 * tokens + sequence * (2 * replicated + places)
+    return elements * (ranks - 1) / ranks
 
 
 def wire_bytes(wire: str | None, own: int = 4, block: int = 128) -> float:

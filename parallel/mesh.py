@@ -164,6 +164,10 @@ class Mesh:
             raise ValueError(f"axis {axis!r}: this mesh is a drawing; make it after init_process_group to have groups")
         return self._groups[axis]
 
+    def model_groups(self) -> list[dist.ProcessGroup]:
+        """This rank's groups along the axes on which ranks have other parameters of one model: tp and pp."""
+        return [self.group(axis) for axis in ("tp", "pp") if self.axes.get(axis, 1) > 1]
+
     def to_device_mesh(self, device_type: str = "cpu") -> DeviceMesh:
         """The same grid with the same groups as torch's ``DeviceMesh``."""
         import torch

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from .attention import Attention
 
 NO_TARGET = -100  # a target that does not count, as in torch
 
@@ -42,17 +45,24 @@ class Config:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("layers", "hidden", "heads", "vocabulary", "positions"):
-            size = getattr(self, name)
-            if not isinstance(size, int) or size < 1:
-                raise ValueError(f"{name}={size!r}: give a whole number of at least 1")
-        if self.hidden % self.heads:
-            raise ValueError(
-                f"heads={self.heads} does not divide hidden={self.hidden}: "
-                f"take {math.gcd(self.heads, self.hidden)} heads, or another width"
-            )
+        check_config(self, "layers", "hidden", "heads", "vocabulary", "positions")
         if not 0.0 <= self.dropout < 1.0:
             raise ValueError(f"dropout={self.dropout!r}: give a probability from 0 to below 1")
+
+
+def check_config(config: Any, *sizes: str) -> None:
+    """Raises:
+    ValueError: one of these fields is no whole number of at least 1, or heads do not divide hidden.
+    """
+    for name in sizes:
+        size = getattr(config, name)
+        if not isinstance(size, int) or size < 1:
+            raise ValueError(f"{name}={size!r}: give a whole number of at least 1")
+    if config.hidden % config.heads:
+        raise ValueError(
+            f"heads={config.heads} does not divide hidden={config.hidden}: "
+            f"take {math.gcd(config.heads, config.hidden)} heads, or another width"
+        )
 
 
 SIZES = {
@@ -62,33 +72,13 @@ SIZES = {
 }
 
 
-class Attention(nn.Module):
-    """Causal self-attention. qkv is one matrix: its rows are all queries, then all keys, then all values."""
-
-    def __init__(self, config: Config) -> None:
-        super().__init__()
-        self.heads, self.dropout = config.heads, config.dropout
-        self.qkv = nn.Linear(config.hidden, 3 * config.hidden)
-        self.projection = nn.Linear(config.hidden, config.hidden)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """(b, s, h) → (b, s, h)."""
-        batch, length, hidden = x.shape
-        split = self.qkv(x).view(batch, length, 3, self.heads, hidden // self.heads)
-        query, key, value = split.permute(2, 0, 3, 1, 4)
-        dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(query, key, value, dropout_p=dropout, is_causal=True)
-        out: torch.Tensor = self.projection(mixed.transpose(1, 2).reshape(batch, length, hidden))
-        return out
-
-
 class MLP(nn.Module):
     """Four times as wide inside; GELU between."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, hidden: int) -> None:
         super().__init__()
-        self.up = nn.Linear(config.hidden, 4 * config.hidden)
-        self.down = nn.Linear(4 * config.hidden, config.hidden)
+        self.up = nn.Linear(hidden, 4 * hidden)
+        self.down = nn.Linear(4 * hidden, hidden)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(b, s, h) → (b, s, h)."""
@@ -97,15 +87,15 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-    """x + attention(norm(x)), then x + MLP(norm(x))."""
+    """x + attention(norm(x)), then x + MLP(norm(x)); dropout on both branches."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(
+        self, attention_norm: nn.Module, attention: Attention, mlp_norm: nn.Module, mlp: nn.Module, dropout: float = 0.0
+    ) -> None:
         super().__init__()
-        self.attention_norm = nn.LayerNorm(config.hidden)
-        self.attention = Attention(config)
-        self.mlp_norm = nn.LayerNorm(config.hidden)
-        self.mlp = MLP(config)
-        self.dropout = nn.Dropout(config.dropout)
+        self.attention_norm, self.attention = attention_norm, attention
+        self.mlp_norm, self.mlp = mlp_norm, mlp
+        self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(b, s, h) → (b, s, h)."""
@@ -127,20 +117,21 @@ class GPT(nn.Module):
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         self.positions = nn.Embedding(config.positions, config.hidden)
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        h = config.hidden
+        self.blocks = nn.ModuleList(
+            Block(
+                nn.LayerNorm(h),
+                Attention(h, config.heads, dropout=config.dropout),
+                nn.LayerNorm(h),
+                MLP(h),
+                config.dropout,
+            )
+            for _ in range(config.layers)
+        )
         self.norm = nn.LayerNorm(config.hidden)
         self.head = nn.Linear(config.hidden, config.vocabulary, bias=False)
         self.head.weight = self.embedding.weight
-        self._initialise()
-
-    def _initialise(self) -> None:
-        """GPT-2's: normal weights, biases 0; the two that add to x are smaller, as 2·layers of them add up."""
-        for name, parameter in self.named_parameters():
-            if name.endswith("bias"):
-                nn.init.zeros_(parameter)
-            elif "norm" not in name:
-                adds = name.endswith(("projection.weight", "down.weight"))
-                nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * self.config.layers) if adds else 0.02)
+        initialise(self, config.layers)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Token numbers (b, s), int64 → logits (b, s, v).
@@ -156,7 +147,17 @@ class GPT(nn.Module):
         for block in self.blocks:
             x = block(x)
         logits: torch.Tensor = self.head(self.norm(x))
-        return logits
+        return logits[:, :length]  # ranks that share a sequence may have padded it
+
+
+def initialise(model: nn.Module, layers: int) -> None:
+    """GPT-2's: normal weights, biases 0; the two that add to x are smaller, as 2·layers of them add up."""
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            nn.init.zeros_(parameter)
+        elif "norm" not in name:
+            adds = name.endswith(("projection.weight", "down.weight"))
+            nn.init.normal_(parameter, std=0.02 / math.sqrt(2 * layers) if adds else 0.02)
 
 
 def cross_entropy(logits: torch.Tensor, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

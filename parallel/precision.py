@@ -26,6 +26,8 @@ from torch.utils._pytree import tree_map_only
 
 import collectives
 
+from .mesh import Mesh
+
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 Factory = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
@@ -157,7 +159,8 @@ class MixedPrecision:
             afterwards (``DistributedDataParallel(module)``).
         optimizer: makes an optimizer of a list of parameters, the fp32 masters.
         precision: a name or a ``Precision``. Its ``reduce`` must be None: the wrapper reduces.
-        group: the ranks that skip a step together; None is the default group, if there is one.
+        group: the ranks that have the same parameters, and skip a step together; None is the default group, if there is
+            one. Beside tensor or pipeline parallelism a ``Mesh``: its axis dp has the same, all of it skips together.
 
     Attributes:
         optimizer: for schedulers; scale: the ``LossScale`` of fp16, else None; skips_overflow: whether ``step`` leaves
@@ -169,18 +172,22 @@ class MixedPrecision:
         module: nn.Module,
         optimizer: Factory,
         precision: Precision | str = "fp16",
-        group: dist.ProcessGroup | None = None,
+        group: dist.ProcessGroup | Mesh | None = None,
     ) -> None:
         chosen = Precision.of(precision)
         if chosen is None or chosen.reduce is not None:
             raise ValueError(f"precision={precision!r}: give a name, or a Precision whose reduce is None")
-        self._group, self._connected = group, dist.is_initialized()
+        others = group.model_groups() if isinstance(group, Mesh) else []
+        alike = group.group("dp") if isinstance(group, Mesh) else group
+        self._together = [alike, *others] if dist.is_initialized() else []
         self._rounded = [parameter for parameter in module.parameters() if parameter.requires_grad]
         if not self._rounded:
             raise ValueError("module has no trainable parameter: nothing to optimize")
-        for tensor in [*module.parameters(), *module.buffers()] if self._connected else []:
-            collectives.broadcast(tensor.detach(), group=group, group_src=0, check=True)
+        for tensor in [*module.parameters(), *module.buffers()] if self._together else []:
+            collectives.broadcast(tensor.detach(), group=alike, group_src=0, check=True)
         self._masters = [nn.Parameter(parameter.detach().float().clone()) for parameter in self._rounded]
+        for parameter, master in zip(self._rounded, self._masters, strict=True):
+            master.__dict__.update(parameter.__dict__)  # who else has it, for clipping
         for parameter in module.parameters():
             parameter.data = _cast(parameter.data, chosen.dtype)
         self.optimizer = optimizer(self._masters)
@@ -211,8 +218,8 @@ class MixedPrecision:
         if self.scale is not None:
             wrong = any(not m.grad.isfinite().all() for m in self._masters if m.grad is not None)
             flag = torch.tensor([wrong], dtype=torch.uint8, device=self._masters[0].device)
-            if self._connected:
-                collectives.all_reduce(flag, dist.ReduceOp.MAX, self._group)
+            for group in self._together:
+                collectives.all_reduce(flag, dist.ReduceOp.MAX, group)
             self.scale.update(bool(flag))
             if flag:
                 return False

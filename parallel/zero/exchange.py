@@ -28,7 +28,8 @@ class Exchange:
     """The collectives of ZeRO on one group, or on the two of a mesh.
 
     Args:
-        group: None (all ranks), a process group, or a ``Mesh`` (its axis dp, or dp_shard and dp_replicate).
+        group: None (all ranks), a process group, or a ``Mesh`` (its axis dp, or dp_shard and dp_replicate; tp and pp
+            have other parameters, and a say in ``any``).
         gather: ``"all_gather"``: one operation; ``"broadcast"``: each owner sends its slice to all, one after another,
             as the paper draws it. Either way a rank receives (N−1)/N of the elements.
 
@@ -43,9 +44,11 @@ class Exchange:
         if gather not in GATHERS:
             raise ValueError(f"gather={gather!r}: give one of {', '.join(GATHERS)}")
         self.replicate: dist.ProcessGroup | None = None
+        self._model: list[dist.ProcessGroup] = []
         if isinstance(group, Mesh):
             hybrid = "dp_shard" in group.axes
             self.replicate = group.group("dp_replicate") if hybrid else None
+            self._model = group.model_groups()
             group = group.group("dp_shard" if hybrid else "dp")
         shard = communicator(group)
         self.shard, self.rank, self.size = shard.group, shard.rank, shard.size
@@ -83,9 +86,9 @@ class Exchange:
             collectives.all_reduce(own, ReduceOp.SUM, self.replicate)
 
     def any(self, flag: bool) -> bool:
-        """Whether it is true on any rank: the same answer for all."""
+        """Whether it is true on any rank, of a mesh also of those with other parameters: the same answer for all."""
         word = torch.tensor([flag], dtype=torch.uint8, device=self.device)
-        for group in self._groups():
+        for group in [*self._groups(), *self._model]:
             collectives.all_reduce(word, ReduceOp.MAX, group)
         return bool(word)
 

@@ -42,6 +42,7 @@ class Zero:
             AdamW, Adagrad, … do).
         stage: 1 cuts optimizer states, 2 gradients too, 3 parameters too.
         group: None (all ranks), a process group, or a ``Mesh`` (with dp_shard and dp_replicate: hybrid sharding).
+            Beside tp or pp give the mesh: an overflow is one for all of it.
         gather: stage 3 and the end of a step: ``"all_gather"``, or ``"broadcast"`` from each owner in turn.
         prefetch: layers fetched ahead of the one that runs; with 0 nothing overlaps, and least memory is used.
         precision: None leaves dtypes as they are; ``"fp32"``, ``"bf16"``, ``"fp16"`` or a ``Precision``. The rounded
