@@ -8,6 +8,7 @@ A ring cannot be faster than its wire, so ``of_wire``, the wire's time / the rin
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -52,7 +53,8 @@ def wire(
             for work in dist.batch_isend_irecv(batch):
                 work.wait()
 
-    return grouped
+    memory = [block, arrived]
+    return partial(communicator(group).graphs.run, (NAME, steps, *around), memory, grouped)
 
 
 def _singly(
