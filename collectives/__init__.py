@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .cost import Machine
     from .errors import CollectiveError, MismatchError, ScheduleError
     from .flight import Flight, record
+    from .graph import captured
     from .moving import (
         all_gather,
         all_gather_into_tensor,
@@ -39,6 +40,7 @@ _HOME = {
     "cost": ("Machine",),
     "errors": ("CollectiveError", "MismatchError", "ScheduleError"),
     "flight": ("Flight", "record"),
+    "graph": ("captured",),
     "moving": (
         "all_gather",
         "all_gather_into_tensor",
@@ -78,6 +80,7 @@ __all__ = [
     "all_to_all_single",
     "barrier",
     "broadcast",
+    "captured",
     "choose",
     "find",
     "gather",

@@ -80,9 +80,9 @@ class Call:
     entry: Entry | None = None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Prepared:
-    """What calls of one kind share.
+    """What calls of one kind share; itself, it stands for the kind.
 
     algorithm: the schedule's name; plan: this rank's part; seeds: a hash of the kind for each channel's tags.
     views: the plan's regions, as far as they lie in ``scratch``.

@@ -20,6 +20,7 @@ from .auto import Picker
 from .call import Call, Prepared, Running, Seconds, in_seconds
 from .errors import CollectiveError
 from .executor import Progress, StepFailure, Team, Tracer, finish, run_streaming
+from .graph import Graphs
 from .grouped import Grouped
 from .link import Link, link_of
 from .reduction import Combine
@@ -73,6 +74,7 @@ class Communicator(Supervision):
         (A thread that waits for a message which was half on its way when its peer died ends at its timeout.)
         """
         atexit.unregister(self._leave)
+        self.graphs.release()
         worker, self._worker = self._worker, None
         if worker is not None and not worker.stop(0.1 if self.broken else patience) and not self.broken:
             self.break_off(CollectiveError("the group was closed in the middle of an operation"))
@@ -96,6 +98,11 @@ class Communicator(Supervision):
         group = self._group()
         name = "destroyed" if group is None else str(group.group_name)
         return f"{name}/{self.number}" if self.number else name
+
+    @property
+    def graphs(self) -> Graphs:
+        """What has been captured on NCCL; empty on gloo."""
+        return self._grouped.graphs
 
     @property
     def destroyed(self) -> bool:
@@ -222,15 +229,26 @@ class Communicator(Supervision):
 
     def _move(self, call: Call, prepared: Prepared, number: int, deadline: float) -> None:
         """Bring the call's data to where they must be in the end."""
-        first, channels = call.tensors[0], prepared.plan.channels
-        regions = prepared.regions(call.tensors, self.shelf.scratch(first, prepared.plan.scratch))
+        scratch = self.shelf.scratch(call.tensors[0], prepared.plan.scratch)
+        regions = prepared.regions(call.tensors, scratch)
         if self.streaming:
             self._stream_channels(call, prepared, regions, number, deadline)
-        else:
-            try:
-                self._grouped.run(self.group, prepared.plan, regions, self._traced([call.combine] * channels))
-            except StepFailure as stop:
-                raise self.fail(call.describe, prepared.algorithm, stop) from stop.cause
+            finish(prepared.plan, regions, call.after)
+            return
+        enqueue = partial(self._enqueue, call, prepared, regions)
+        try:
+            if self.tracer is None:
+                kind = prepared, call.combine, call.describe.words
+                self.graphs.run(kind, [*call.tensors, scratch], enqueue)
+            else:
+                enqueue()
+        except StepFailure as stop:
+            raise self.fail(call.describe, prepared.algorithm, stop) from stop.cause
+
+    def _enqueue(self, call: Call, prepared: Prepared, regions: list[torch.Tensor]) -> None:
+        """The whole of a call on NCCL, on the current stream and those of the channels."""
+        combines = self._traced([call.combine] * prepared.plan.channels)
+        self._grouped.run(self.group, prepared.plan, regions, combines)
         finish(prepared.plan, regions, call.after)
 
     def _stream_channels(

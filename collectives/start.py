@@ -42,6 +42,20 @@ def backend_for(wanted: str | None, local_ranks: int, place: Place | None) -> st
     return "gloo"
 
 
+def check_nccl(asked: str, needed: tuple[int, ...], instead: str) -> None:
+    """Refuse what the NCCL that torch has brought is too old for.
+
+    Raises:
+        ValueError: ``asked`` needs NCCL from ``needed`` on; ``instead`` is what can be done without.
+    """
+    import torch
+
+    found = torch.cuda.nccl.version()
+    if tuple(found) < needed:
+        said, wanted = (".".join(map(str, version)) for version in (found, needed))
+        raise ValueError(f"{asked}: it needs NCCL {wanted}, torch has {said}; install a newer torch, or {instead}")
+
+
 def usual_ranks() -> int:
     """How many ranks to start if nobody says: one a GPU where there are several, else 4."""
     import torch

@@ -28,7 +28,7 @@ Baselines stand in rows below ours: `wire` moves what a ring moves and adds noth
 ring at most about 1); on NCCL `nccl-ring` (NCCL_ALGO=Ring, NVLS off) and `nccl-ring-simple` (also NCCL_PROTO=Simple),
 made under those settings in the same run and confirmed by NCCL's log; on gloo `gloo-2`, a second group like the first.
 `native` is the backend as it comes: only the ratio to that says which is faster. cpu is the CPU time until the call has
-returned: on CUDA the time to enqueue.
+returned: on CUDA the time to enqueue, which --graph makes one launch (of ours; NCCL's own collectives are one anyway).
 
 Channels (ring:channels=N) on gloo share one wire and the CPUs. Measured: between hosts two make a ring a tenth faster
 at 4 MiB and no faster at 1 MiB, four are no better than two; on one host they cost up to 4 MiB, and pay from 16 MiB on
@@ -45,6 +45,7 @@ _JSON = """JSON: {"environment": …, "rows": […], "baselines": […]}; rows a
   native_busbw, ratio, null, of_wire, ratios (to each baseline), expected_us, expected_ratio, residual (--predict),
   against_us, against_ratio (--against), loaded_us, slowdown, compute_slowdown (--with-compute); null where it was not
   measured.
+  environment.graph: whether all of ours could be captured and replayed (--graph); environment.channels: --channels.
   environment.hosts are named host0, host1, …; environment.topology is what nvidia-smi topo -m prints, by host.
 
 """
@@ -101,10 +102,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "mean over ranks. blocking: a barrier before each, timed alone; the slowest counts; with p50, p99")  # fmt: skip
     add("-N", "--cycles", "--run_cycles", type=int, default=1, metavar="N", help="do all of it N times: medians and "
         "interquartile ranges (default 1)")  # fmt: skip
+    add("--graph", action=argparse.BooleanOptionalAction, help="replay ours and the wire from CUDA graphs (default on "
+        "NCCL, which alone has something to capture)")  # fmt: skip
+    add("--channels", type=int, metavar="K", help="cut the buffer in K, each share on a process group of its own: one "
+        "is reduced while another travels (default on NCCL: 2 for a ring, unless --order names several)")  # fmt: skip
     add("--baselines", default="auto", metavar="A,B", help="auto (those of the backend), none, or some of "
         f"{', '.join(BASELINES)}")  # fmt: skip
     add("--predict", action="store_true", help="probe the machine, print the expected ratio before the run "
-        "and the residual after it")  # fmt: skip
+        "and the residual after it, split into launch, wire, NICs and exposed addition")  # fmt: skip
     add("--with-compute", choices=COMPUTE, help="time all again while every rank multiplies matrices, or copies; "
         "both slow-downs are shown")  # fmt: skip
     add("--order", default="auto", metavar="ORDER", help="how our schedules go round the ranks: auto (what `python -m "

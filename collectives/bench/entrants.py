@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ..proof import PROVED_UP_TO, prove
 from ..registry import algorithms, find
+
+if TYPE_CHECKING:
+    from .settings import Settings
 
 BASELINES = ("wire", "gloo-2", "nccl-ring", "nccl-ring-simple")
 
@@ -55,6 +61,34 @@ def choose_algorithms(collective: str, text: str | None, ranks: int) -> tuple[li
         else:
             chosen.append(name)
     return chosen, skipped
+
+
+def in_channels(name: str, collective: str, channels: int | None, backend: str, orders: int) -> str:
+    """An algorithm's name with the number of its channels, where it says none itself; ``auto`` chooses its own.
+
+    Args:
+        channels: of all algorithms; None for two of a ring on NCCL, where one is reduced while the other travels.
+        orders: in how many orders the ring goes round, each in a channel already.
+    """
+    if channels is None:
+        channels = 2 if (backend, name.partition(":")[0]) == ("nccl", "ring") and orders < 2 else 1
+    if name == "auto" or channels == 1 or find(collective, name).channels > 1:
+        return name
+    has_options = "=" in name.rpartition(":")[2]
+    return f"{name}{',' if has_options else ':'}channels={channels}"
+
+
+def with_channels(settings: Settings, backend: str, orders: Sequence[Sequence[int]]) -> Settings:
+    """The settings with every algorithm in its channels, see ``in_channels``."""
+    how = settings.collective, settings.channels, backend, len(orders)
+    return replace(settings, algorithms=tuple(dict.fromkeys(in_channels(name, *how) for name in settings.algorithms)))
+
+
+def with_graph(asked: bool | None, backend: str) -> tuple[bool, list[str]]:
+    """Whether ours are replayed from CUDA graphs, and what is to be said of it: that what was asked for cannot be."""
+    if backend == "nccl":
+        return asked is not False, []
+    return False, [f"--graph: {backend} has nothing to capture, the host itself sends; going on without"] * bool(asked)
 
 
 def parse_baselines(text: str) -> tuple[str, ...] | None:

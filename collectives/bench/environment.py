@@ -109,6 +109,7 @@ def asked(settings: Settings) -> dict[str, Any]:
         "rounds": settings.rounds,
         "cycles": settings.cycles,
         "check": settings.check,
+        "channels": settings.channels,
         "groups": [list(group) for group in settings.groups] if len(settings.groups) > 1 else None,
         "orders": [list(order) for order in settings.orders],
     }
@@ -122,11 +123,11 @@ def machine_lines(environment: dict[str, Any], names: Sequence[str]) -> list[str
     return lines + [_host_line(e, host, name) for host, name in zip(e["hosts"], names, strict=True)]
 
 
-def heading(environment: dict[str, Any], settings: Settings, names: Sequence[str]) -> list[str]:
+def heading(environment: dict[str, Any], settings: Settings, names: Sequence[str], graph: bool) -> list[str]:
     """The lines above the table.
 
     Args:
-        names: what the hosts are really called.
+        names: what the hosts are really called. graph: ours are captured.
     """
     e = environment
     one_host = len(e["hosts"]) == 1
@@ -136,6 +137,8 @@ def heading(environment: dict[str, Any], settings: Settings, names: Sequence[str
         f"{f'{settings.iters} iterations' if settings.iters else 'iterations of about 40 ms'}; "
         f"warmup {settings.warmup}, check {settings.check}",
     ]
+    if graph:
+        lines.append("graph: ours and the wire are captured in CUDA graphs, once a size, and replayed")
     if len(settings.groups) > 1:
         groups = " | ".join(" ".join(map(str, group)) for group in settings.groups)
         lines.append(f"{len(settings.groups)} groups at once: {groups}")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from ..cost import Machine, predict
 from ..registry import find
 from ..schedule import Schedule
-from .nics import said_of_nics, with_nics
+from .nics import with_nics
 from .order import Seat, ranks_by_host
 from .report import Row
 
@@ -31,41 +31,65 @@ if TYPE_CHECKING:
 TINY = 8  # bytes of a probe's message
 TIMES, IN_A_ROW = 5, 10
 ENOUGH = 0.02  # seconds of calls in a row
+HIDES = 0.8  # of a tiny step: a launch that takes more is what the step waits for
 _RINGS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Predicted seconds of one collective: before the first byte and between steps; on the wire; exposed additions."""
+    """Seconds of one collective: before the first byte and between steps; on the wire, as if all ranks were in one
+    node; what the NICs between nodes add to that; exposed additions."""
 
     launch: float
     wire: float
     addition: float
+    nics: float = 0.0
 
     @property
     def seconds(self) -> float:
-        return self.launch + self.wire + self.addition
+        return self.launch + self.wire + self.addition + self.nics
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """Constants of the machine as probed, and seconds that the backend's smallest collective takes."""
+    """Constants of the machine as probed, and seconds that the backend's smallest collective takes.
+
+    ring_a_nic: whether the backend has a ring a NIC over nodes, as NCCL has; gloo has one ring in all.
+    """
 
     machine: Machine
     native_latency: float
     size: int
+    ring_a_nic: bool = False
 
     def ours(self, schedule: Schedule, nbytes: float) -> Parts:
         """Seconds of a schedule on a buffer of ``nbytes`` (the whole)."""
-        launch = predict(schedule, self.size, 0, self.machine)
-        moved = predict(schedule, self.size, nbytes, replace(self.machine, gamma=0.0))
-        return Parts(launch, moved - launch, predict(schedule, self.size, nbytes, self.machine) - moved)
+        ahead = replace(self.machine, launch=0.0)  # a host that has launched all of it before
+        inside = replace(ahead, gamma=0.0, local=0, far_alpha=0.0, far_beta=0.0)
+        wire = predict(schedule, self.size, nbytes, inside) - predict(schedule, self.size, 0, inside)
+        moved, empty = (predict(schedule, self.size, size, replace(ahead, gamma=0.0)) for size in (nbytes, 0))
+        addition = predict(schedule, self.size, nbytes, ahead) - moved
+        seconds = predict(schedule, self.size, nbytes, self.machine)
+        return Parts(seconds - addition - (moved - empty), wire, addition, moved - empty - wire)
+
+    def launched(self, seconds: float, usual: Machine) -> Expectation:
+        """The same where the host takes ``seconds`` to launch a group.
+
+        If that is all that a tiny step takes, the wire's latency is hidden below it, and taken to be as in ``usual``.
+        """
+        m = self.machine
+        latency, believed = m.alpha + m.overhead, usual.alpha + usual.overhead
+        share = min(1.0, believed / latency) if seconds > HIDES * latency else 1.0
+        return replace(self, machine=replace(m, alpha=m.alpha * share, overhead=m.overhead * share, launch=seconds))
 
     def native(self, collective: str, nbytes: float) -> float | None:
         """Seconds of the backend's own; None for collectives without a ring."""
         if collective not in _RINGS or self.native_latency <= 0:
             return None
-        bare = replace(self.machine, alpha=0.0, far_alpha=0.0, overhead=0.0, base=self.native_latency)
+        m = self.machine
+        bare = replace(m, alpha=0.0, far_alpha=0.0, overhead=0.0, launch=0.0, base=self.native_latency)
+        if self.ring_a_nic and m.nodes(self.size) > 1:
+            bare = Machine(0.0, max(m.beta, m.far_beta / (m.nics or m.local)), m.gamma, base=self.native_latency)
         return predict(find(collective, "ring"), self.size, nbytes, bare)
 
 
@@ -178,26 +202,3 @@ def foretold(expectation: Expectation, settings: Settings, schedule: Callable[[s
 
 def _rate(seconds_a_byte: float) -> str:
     return f"{1e-9 / seconds_a_byte if seconds_a_byte else 0:.3g} GB/s"
-
-
-def verdicts(
-    rows: Sequence[Row], expectation: Expectation | None, schedule: Callable[[str, int], Schedule]
-) -> Iterator[str]:
-    """How far the prediction was off, and of what the time of the largest size should have consisted; after the run."""
-    if expectation is None:
-        return
-    for name in dict.fromkeys(row.algorithm for row in rows):
-        mine = [row for row in rows if row.algorithm == name]
-        off = [abs(row.residual) for row in mine if row.residual is not None]
-        largest = max(mine, key=lambda row: row.bytes)
-        parts = expectation.ours(schedule(name, largest.bytes), largest.bytes)
-        shares = ", ".join(
-            f"{what} {100 * part / parts.seconds:.0f} %"
-            for what, part in (("launch", parts.launch), ("wire", parts.wire), ("addition", parts.addition))
-        )
-        beyond = 100 * (largest.time_us / 1e6 / parts.seconds - 1)
-        said = f"median residual of the ratio {100 * median(off):.0f} %; " if off else ""
-        nics = said_of_nics(
-            schedule(name, largest.bytes), expectation.size, largest.bytes, expectation.machine, parts.seconds
-        )
-        yield f"{name}: {said}at {largest.bytes} bytes expected {shares}{nics}; measured {beyond:+.0f} % beside that"

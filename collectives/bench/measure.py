@@ -88,6 +88,13 @@ class Stopwatch:
         """Seconds of one operation, the mean over the ranks."""
         return self.summed(self.once(call)) / dist.get_world_size()
 
+    def shared_enqueue(self, call: Call) -> float:
+        """Seconds until a call has returned, whatever the device does then; the mean over the ranks."""
+        self.line_up()
+        began = time.perf_counter()
+        call()
+        return self.summed(time.perf_counter() - began) / dist.get_world_size()
+
     def summed(self, number: float) -> float:
         """A number of every rank, added up on all."""
         return self._shared([number], dist.ReduceOp.SUM)[0]

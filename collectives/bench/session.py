@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,7 @@ import torch.distributed as dist
 from ..auto import choose, machine_here
 from ..communicator import communicator
 from ..contract import contract_of
+from ..graph import captured
 from ..progress import Progress
 from ..registry import arranged, find
 from ..schedule import Schedule
@@ -24,13 +26,15 @@ from .compute import Compute
 from .contender import Operands, Problem, check
 from .contest import Contest, blank_row, compared
 from .cycles import merged
+from .entrants import with_channels, with_graph
 from .environment import asked, describe, heading, seats_of_ranks
-from .expectation import Expectation, expect, expected, foretold, verdicts
+from .expectation import Expectation, expect, expected, foretold
 from .measure import Call, Stopwatch
 from .nccl_settings import Evidence
 from .order import Orders, orders_here, orders_over_interfaces
 from .probe import probes_of
 from .report import Line, Row, columns
+from .residual import verdicts
 from .settings import DTYPES, Settings
 
 _REFUSALS = (RuntimeError, ValueError, TypeError, NotImplementedError)  # what a backend says to a dtype it cannot
@@ -56,7 +60,8 @@ class Outcome:
 def run(settings: Settings, backend: str) -> Outcome:
     """The whole run, in the default group; every rank calls it."""
     session = Session(settings, backend)
-    outcome = session.run()
+    with captured(session.group) if session.graph else contextlib.nullcontext():
+        outcome = session.run()
     return outcome if session.rank == 0 else Outcome(wrong=outcome.wrong)
 
 
@@ -77,13 +82,16 @@ class Session:
         self.group, self.baselines = self.groups()
         self.seats = seats_of_ranks(self.hosts, backend)
         self.orders = self.agreed_orders()
+        self.settings = settings = with_channels(settings, backend, self.orders)
         self.schedules = {name: arranged(name, settings.collective, self.orders) for name in settings.algorithms}
+        self.graph, refusal = with_graph(settings.graph, backend)
+        self.said += refusal
         self.expectation: Expectation | None = None
         self.compute = Compute(settings.compute, self.watch) if settings.compute else None
 
     def run(self) -> Outcome:
         settings, rows, baselines = self.settings, self.outcome.rows, self.outcome.baselines
-        for text in (*heading(self.outcome.environment, settings, self.hosts), *self.said):
+        for text in (*heading(self.outcome.environment, settings, self.hosts, self.graph), *self.said):
             self.say(f"# {text}")
         if settings.predict and settings.members > 1:
             self.expectation = self.probe()
@@ -100,10 +108,12 @@ class Session:
                 self.say(report.table_line(line, extra))
         for line in lines:
             (rows if line.row.algorithm in settings.algorithms else baselines).append(line.row)
-        for text in verdicts(rows, self.expectation, self.schedule):
+        for text in verdicts(rows, baselines, self.expectation, self.schedule):
             self.say(f"# {text}")
         for text in report.closing(self.outcome.wrong, rows, settings.least_busbw):
             self.say(text)
+        refused = communicator(self.group).graphs.refusal is not None
+        self.outcome.environment["graph"] = self.graph and not self.sum(refused)
         if settings.trace:
             self.gather_spans()
         return self.outcome
@@ -150,6 +160,10 @@ class Session:
         probes = probes_of(settings.members, self.group, self.device, [self.seats[rank] for rank in members])
         believed = machine_here(self.backend, settings.members, settings.members)
         expectation = expect(probes, self.watch.shared_once, believed, settings.members)
+        expectation = replace(expectation, ring_a_nic=self.backend == "nccl")
+        if self.backend == "nccl" and not self.graph:
+            groups = wire.steps_of("all_reduce", settings.members)
+            expectation = expectation.launched(self.watch.shared_enqueue(probes.tiny) / groups, believed)
         for text in foretold(expectation, settings, self.schedule):
             self.say(f"# {text}")
         return expectation

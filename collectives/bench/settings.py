@@ -43,7 +43,8 @@ class Settings:
     step: the factor from a size to the next if ``multiply``, else the bytes between them. groups: those that work at
     the same time, each a tuple of ranks, all of ``members`` ranks. orders: one a ring, none for natural, or
     (``find_order``) to be found on the machine. baselines: names, or None for all of the backend. against: bytes to
-    seconds, of another's log. least_busbw: GB/s, see the function of that name.
+    seconds, of another's log. least_busbw: GB/s, see the function of that name. graph, channels: as asked for, None for
+    what fits the backend.
     """
 
     collective: str
@@ -75,6 +76,8 @@ class Settings:
     compute: str | None
     against: Mapping[int, float]
     least_busbw: float | None
+    graph: bool | None
+    channels: int | None
 
     @property
     def members(self) -> int:
@@ -170,6 +173,7 @@ def settings_of(
         ("--rounds", args.rounds, 5),
         ("-c/--check", args.check, 0),
         ("-N/--cycles", args.cycles, 1),
+        ("--channels", args.channels, 1),
     ):
         if value is not None and value < least:
             raise ValueError(f"{flag} {value}: use at least {least}")
@@ -228,6 +232,8 @@ def settings_of(
         compute=args.with_compute,
         against=read_against(args.against, args.collective, members) if args.against is not None else {},
         least_busbw=least_busbw(args.min_busbw, os.environ.get(MIN_BW)),
+        graph=args.graph,
+        channels=args.channels,
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -66,7 +67,9 @@ def wire(
             for work in dist.batch_isend_irecv(batch):
                 work.wait()
 
-    return grouped
+    memory = [tensor for lane in lanes for tensor in (lane.block, lane.arrived)]
+    key = (NAME, steps, *map(tuple, around))
+    return partial(communicator(group).graphs.run, key, memory, grouped)
 
 
 def _singly(transport: object, lanes: Sequence[Lane], steps: int) -> Callable[[], None]:

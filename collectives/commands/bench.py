@@ -13,7 +13,9 @@ from ..bench.nccl_settings import nccl_log
 from ..bench.report import average_busbw
 from ..bench.settings import Settings, settings_of
 from ..launcher import place_of
-from ..start import NotStarted, backend_for, on_ranks, print_launch, usual_ranks
+from ..start import NotStarted, backend_for, check_nccl, on_ranks, print_launch, usual_ranks
+
+CAPTURABLE = (2, 9, 6)  # from this NCCL on its operations can be captured in CUDA graphs
 
 if TYPE_CHECKING:
     from ..bench.session import Outcome
@@ -33,6 +35,8 @@ def main(args: argparse.Namespace) -> int:
         first = place is None or place.rank == 0
         settings = settings_of(args, size, local, first, 4 if place or args.ranks is not None else usual_ranks())
         backend = backend_for(settings.backend, local or settings.ranks, place)
+        if backend == "nccl" and settings.graph is not False:
+            check_nccl("--graph", CAPTURABLE, "use --no-graph")
         with nccl_log() if backend == "nccl" else contextlib.nullcontext():
             from ..bench import session  # here, so that the ranks, which are forked, need not
 

@@ -5,10 +5,11 @@ Nothing here depends on how long things take.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -27,13 +28,14 @@ from collectives.bench.compute import Compute
 from collectives.bench.contest import blank_row, compared
 from collectives.bench.cycles import iqr, merged
 from collectives.bench.division import groups_of
-from collectives.bench.entrants import parse_baselines
+from collectives.bench.entrants import in_channels, parse_baselines
 from collectives.bench.expectation import IN_A_ROW, TINY, Expectation, Probes, expect
 from collectives.bench.measure import Stopwatch, Timing
 from collectives.bench.nccl_settings import Evidence, nccl_log, surroundings
 from collectives.bench.nics import said_of_nics, sent_by_nics, with_nics
 from collectives.bench.order import Seat, orders_here, orders_over_interfaces, parse_order
 from collectives.bench.probe import probes_of
+from collectives.bench.residual import measured, verdicts
 from collectives.bench.settings import least_busbw
 from collectives.combinators import ordered, over_nodes, rings
 from collectives.cost import Machine, predict
@@ -471,6 +473,76 @@ def test_a_probe_finds_the_machine_that_it_looks_at() -> None:
     assert found.native("broadcast", 1 << 24) is None
 
 
+def expectation(**changes: float) -> Expectation:
+    machine = Machine(alpha=20e-6, beta=1e-9, gamma=0.2e-9, base=50e-6, overhead=30e-6)
+    return Expectation(replace(machine, **changes), 70e-6, 4)  # type: ignore[arg-type]
+
+
+def test_the_parts_of_a_time_are_those_of_its_formula() -> None:
+    ring, S = find("all_reduce", "ring"), 1 << 24
+    parts = expectation().ours(ring, S)
+    assert parts.launch == pytest.approx(50e-6 + 6 * 50e-6)
+    assert (parts.wire, parts.addition) == (pytest.approx(1.5 * S * 1e-9), pytest.approx(0.75 * S * 0.2e-9))
+    assert parts.nics == pytest.approx(0, abs=1e-12)
+    launching = expectation(launch=0.5).ours(ring, S)  # the host is slower than every step: nothing else counts much
+    assert launching.seconds == pytest.approx(predict(ring, 4, S, expectation(launch=0.5).machine))
+    assert launching.launch == pytest.approx(launching.seconds - parts.wire - parts.addition)
+    assert (launching.wire, launching.addition) == (pytest.approx(parts.wire), pytest.approx(parts.addition))
+
+
+def test_what_crosses_between_nodes_is_the_nics_part() -> None:
+    """Two nodes of two: a ring of 4 sends 1.5 S over the NIC, at a tenth of the speed."""
+    ring, S = find("all_reduce", "ring"), 1 << 24
+    near = expectation(alpha=0.0, overhead=0.0, base=0.0, gamma=0.0)
+    far = expectation(alpha=0.0, overhead=0.0, base=0.0, gamma=0.0, local=2, far_beta=1e-8)
+    parts = far.ours(ring, S)
+    assert parts.wire == pytest.approx(near.ours(ring, S).wire)
+    assert parts.nics == pytest.approx(1.5 * S * (1e-8 - 1e-9))
+    nccl = replace(far, ring_a_nic=True)
+    assert nccl.native("all_reduce", S) == pytest.approx(
+        70e-6 + 1.5 * S * 1e-8 / 2
+    )  # a ring a NIC, of which there are 2
+    assert far.native("all_reduce", S) == pytest.approx(70e-6 + 1.5 * S * 1e-8, rel=1e-3)  # gloo: one ring in all
+
+
+def test_a_host_that_launches_hides_what_a_tiny_step_takes_below() -> None:
+    usual = Machine(alpha=4e-6, beta=0.0, overhead=6e-6)
+    hidden = expectation().launched(45e-6, usual).machine  # of a tiny step of 50 us
+    assert (hidden.launch, hidden.alpha, hidden.overhead) == (45e-6, pytest.approx(4e-6), pytest.approx(6e-6))
+    seen = expectation().launched(10e-6, usual).machine
+    assert (seen.launch, seen.alpha, seen.overhead) == (10e-6, 20e-6, 30e-6)
+
+
+def test_a_residual_is_found_where_it_is() -> None:
+    """Rows that take what the model says, but for one part: that alone differs from what was expected."""
+    ring, told = find("all_reduce", "ring"), expectation(local=2, far_alpha=30e-6, far_beta=4e-9)
+
+    def rows(
+        sizes: tuple[int, int], launch: float = 0.0, moving: float = 0.0, addition: float = 0.0
+    ) -> tuple[Any, ...]:
+        small, large = (told.ours(ring, size) for size in sizes)
+        blank = [replace(blank_row("all_reduce", size, "float32", "sum", 4), algorithm="ring") for size in sizes]
+        wired = [(1 + launch) * p.launch + (1 + moving) * (p.wire + p.nics) for p in (small, large)]
+        added = [(1 + addition) * p.addition for p in (small, large)]
+        ours = [replace(row, time_us=1e6 * (w + a)) for row, w, a in zip(blank, wired, added, strict=True)]
+        wires = [replace(row, algorithm="wire", time_us=1e6 * w) for row, w in zip(blank, wired, strict=True)]
+        return tuple(ours), tuple(wires), small, large
+
+    for grown in ({"launch": 0.5}, {"moving": 0.5}, {"addition": 0.5}):
+        *_, large = given = rows((1 << 10, 1 << 24), **grown)
+        for name in ("launch", "wire", "nics", "addition"):
+            part = {"wire": "moving", "nics": "moving"}.get(name, name)
+            wanted = getattr(large, name) * (1 + grown.get(part, 0.0))
+            assert getattr(measured(*given), name) == pytest.approx(wanted, rel=0.01, abs=1e-3 * large.seconds), name
+    *_, large = given = rows((1 << 23, 1 << 24))  # however much the smallest has to move
+    assert astuple(measured(*given)) == pytest.approx(astuple(large))
+    ours, wires, *_ = rows((1 << 10, 1 << 24), addition=0.5)
+    (line,) = verdicts(ours, wires, told, lambda *_: ring)
+    assert "exposed addition" in line
+    assert "NICs" in line
+    assert list(verdicts(ours, wires, None, lambda *_: ring)) == []
+
+
 def test_a_large_ring_on_a_slow_wire_is_expected_to_be_even_with_the_backend() -> None:
     slow = Expectation(Machine(alpha=1e-4, beta=4e-8, gamma=1e-10, base=1e-4, overhead=1e-4), 1e-4, 4)
     ring = find("all_reduce", "ring")
@@ -636,6 +708,58 @@ def test_groups_that_work_at_once_are_right(
 
 
 @forks
+@pytest.mark.parametrize("asked", ["--graph", "--no-graph", ""])
+def test_graph_on_gloo_is_one_line_and_goes_on(asked: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "out.json"
+    words = f"--ranks 2 -b 4K -e 4K -n 2 -w 0 --channels 2 --algorithm ring,auto --baselines none --json {file} {asked}"
+    assert bench(words) == 0
+    said = [line for line in capfd.readouterr().out.splitlines() if line.startswith("# --graph")]
+    assert len(said) == (asked == "--graph")
+    result = json.loads(file.read_text())
+    assert (result["environment"]["graph"], result["environment"]["channels"]) == (False, 2)
+    assert [(row["algorithm"], row["wrong"]) for row in result["rows"]] == [("ring:channels=2", 0), ("auto", 0)]
+
+
+@pytest.mark.parametrize(("version", "refused"), [((2, 9, 5), True), ((2, 9, 6), False), ((2, 29, 7), False)])
+def test_what_nccl_is_too_old_for_is_refused(
+    version: tuple[int, ...], refused: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from collectives.commands import bench as command
+
+    monkeypatch.setattr(torch.cuda.nccl, "version", lambda: version)
+    monkeypatch.setattr(command, "backend_for", lambda *_: "nccl")
+    monkeypatch.setattr(command, "on_ranks", lambda *_, **__: command.sys.exit(3))  # ranks would have been started
+    with pytest.raises(SystemExit) if not refused else contextlib.nullcontext():
+        assert bench("--ranks 2 --graph") == 2
+    error = capsys.readouterr().err
+    said = "error: --graph: it needs NCCL 2.9.6, torch has 2.9.5; install a newer torch, or use --no-graph\n"
+    assert error.endswith(said) == refused
+
+
+@pytest.mark.parametrize(
+    ("name", "channels", "backend", "orders", "wanted"),
+    [
+        ("ring", None, "nccl", 0, "ring:channels=2"),
+        ("ring", None, "nccl", 1, "ring:channels=2"),
+        ("ring", None, "nccl", 2, "ring"),
+        ("ring", None, "gloo", 0, "ring"),
+        ("direct", None, "nccl", 0, "direct"),
+        ("direct", 3, "gloo", 0, "direct:channels=3"),
+        ("hierarchical:local=2", 2, "nccl", 0, "hierarchical:local=2,channels=2"),
+        ("ring:channels=4", 2, "nccl", 0, "ring:channels=4"),
+        ("double_tree", 2, "nccl", 0, "double_tree"),
+        ("ring", 1, "nccl", 0, "ring"),
+        ("auto", 2, "nccl", 0, "auto"),
+        ("collectives.ring:all_reduce", 2, "nccl", 0, "collectives.ring:all_reduce:channels=2"),
+    ],
+)
+def test_channels_of_an_algorithm(name: str, channels: int | None, backend: str, orders: int, wanted: str) -> None:
+    assert in_channels(name, "all_reduce", channels, backend, orders) == wanted
+    if wanted not in ("auto", name):
+        assert find("all_reduce", wanted).channels == (channels or 2)
+
+
+@forks
 @pytest.mark.parametrize(("asked", "status"), [("--min-busbw 1e9", 1), ("--min-busbw 1e-9", 0)])
 def test_too_little_bandwidth_fails(asked: str, status: int, capfd: pytest.CaptureFixture[str]) -> None:
     assert bench(f"--ranks 2 -b 4K -e 4K -n 2 -w 0 --algorithm ring --baselines none {asked}") == status
@@ -651,6 +775,7 @@ def test_too_little_bandwidth_fails(asked: str, status: int, capfd: pytest.Captu
         ("--split MOD:2 --trace x.json", "--trace x.json with --split MOD:2"),
         ("--baselines nccl", "--baselines nccl"),
         ("--cycles 0", "-N/--cycles 0"),
+        ("--channels 0", "--channels 0: use at least 1"),
         ("--min-busbw -1", "--min-busbw -1"),
         ("--against nowhere.log", "nowhere.log"),
         ("--print-launch slurm --nodes 3 --ranks 4", "--nodes 3 with --ranks 4"),

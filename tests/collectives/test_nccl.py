@@ -11,6 +11,7 @@ from collectives import launch
 from collectives.call import Prepared
 from collectives.compiler import compile_plan
 from collectives.executor import finish, run_grouped
+from collectives.grouped import unbound
 from collectives.layout import in_place
 
 GPUS = torch.cuda.device_count()
@@ -34,6 +35,38 @@ def grouped(name):
         run_grouped(groups, plan, regions, [torch.add] * schedule.channels, [])
         finish(plan, regions)
         assert torch.equal(x, sum(torch.arange(length) + 1000.0 * r for r in range(size)))
+
+
+def test_a_channel_of_some_ranks_needs_no_others(ranks):
+    """torch must not split it off the default group, which is what it does where that has a device."""
+    ranks(2, forgets_its_device)
+
+
+def forgets_its_device():
+    world, device = dist.group.WORLD, torch.device("cuda", 0)
+    world.bound_device_id = device
+    try:
+        with unbound():
+            assert world.bound_device_id is None
+        assert world.bound_device_id == device
+    finally:
+        world.bound_device_id = None
+
+
+@pytest.mark.gpu
+@needs_gpus
+def test_nccl_in_a_part_of_the_ranks():
+    launch.run(in_a_part, 2, backend="nccl")
+
+
+def in_a_part():
+    groups = [dist.new_group([rank]) for rank in range(2)] + [dist.new_group([0, 1])]
+    if dist.get_rank() == 0:  # the other does nothing with its own
+        x = torch.ones(5, device="cuda")
+        C.all_gather_into_tensor(torch.empty(5, device="cuda"), x, groups[0])
+    y = torch.full((5,), dist.get_rank() + 1.0, device="cuda")
+    C.all_reduce(y, group=groups[2], algorithm="ring:channels=2")
+    assert y.tolist() == [3] * 5
 
 
 @pytest.mark.gpu
