@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from .errors import CollectiveError
 from .executor import run_grouped
 from .plan import Plan
 from .reduction import Combine
+from .surroundings import surroundings
 from .work import StreamWork
+
+_PATIENCE = 1.0  # seconds for NCCL to end what is under way
+# The channels' groups are watched here: PyTorch's own watchdog would end the process, or tell that of every rank to.
+UNWATCHED: Mapping[str, str] = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}
 
 
 class Grouped:
@@ -36,19 +43,40 @@ class Grouped:
         """
         while len(self._groups) < plan.channels:
             ranks = dist.get_process_group_ranks(group)
-            self._groups.append(dist.new_group(ranks, backend="nccl", use_local_synchronization=True))
+            with surroundings(UNWATCHED):
+                self._groups.append(dist.new_group(ranks, backend="nccl", use_local_synchronization=True))
             self._streams.append(torch.cuda.Stream())
         run_grouped(self._groups[: plan.channels], plan, regions, combines, self._streams[: plan.channels])
+
+    def abort(self) -> None:
+        """End what is under way: kernels that wait for a dead peer return, and streams go on, with rubbish.
+
+        Each group in a thread of its own: NCCL may end one communicator only when another has ended, too.
+        """
+        threads = [threading.Thread(target=group.abort, daemon=True) for group in self._groups]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(_PATIENCE)
 
     def over(self) -> Callable[[], bool]:
         """Asks the device whether the operation issued last is over."""
         query: Callable[[], bool] = self._tail.query
         return query
 
-    def issue(self, job: Callable[[], None], tensors: Sequence[torch.Tensor], async_op: bool) -> StreamWork | None:
+    def issue(
+        self,
+        job: Callable[[], None],
+        tensors: Sequence[torch.Tensor],
+        async_op: bool,
+        broken: Callable[[], CollectiveError | None],
+    ) -> StreamWork | None:
         """Enqueue an operation, an asynchronous one on a side stream.
 
         Operations share scratch memory and channels, so each waits for the one before, on the device.
+
+        Args:
+            broken: why the group is, once it is.
         """
         current = torch.cuda.current_stream()
         stream = torch.cuda.Stream() if async_op else current
@@ -63,4 +91,4 @@ class Grouped:
             return None
         for tensor in tensors:
             tensor.record_stream(stream)
-        return StreamWork(self._tail, stream)
+        return StreamWork(self._tail, stream, broken)
