@@ -15,17 +15,19 @@ from functools import cached_property, partial
 import torch
 import torch.distributed as dist
 
-from . import agreement, flight
+from . import agreement, failure, flight
 from .auto import Picker
 from .call import Call, Prepared, Running, Seconds, in_seconds
 from .errors import CollectiveError
 from .executor import Progress, StepFailure, Team, Tracer, finish, run_streaming
 from .graph import Graphs
 from .grouped import Grouped
-from .link import Link, link_of
+from .heartbeat import Heartbeat
+from .link import Link, keeper_of, link_of
 from .reduction import Combine
 from .shelf import Shelf
 from .supervision import Supervision
+from .vigil import Vigil
 from .work import Outcome, StreamWork, Work, Worker, perform
 
 # gloo never ends the wait for a message that was half on its way when its peer died. One up to this size fits into the
@@ -40,13 +42,16 @@ class Communicator(Supervision):
     Args:
         group: a ``torch.distributed`` group that this process is a member of; None is the default group.
         link: how to reach the others, where the group itself cannot tell (it is being made).
+        grouped: how to run in NCCL's manner; given, that is done on any backend.
 
     Operations run in the order of their issue, on all ranks alike. Their messages have tags of their own, so they never
     mix with each other or with the user's own send and recv (whose tags stay below 2³⁰). After a failure the
     communicator is broken, as gloo's connections are: every later call raises at once.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None, link: Link | None = None) -> None:
+    def __init__(
+        self, group: dist.ProcessGroup | None = None, link: Link | None = None, grouped: Grouped | None = None
+    ) -> None:
         super().__init__()
         if link is None or group is None:
             group = _member_of(group)
@@ -55,7 +60,7 @@ class Communicator(Supervision):
         known: Communicator | None = _communicators.get(group)
         link = self.link = link or (known.link if known else link_of(group))
         self.rank, self.size, self.backend, self.timeout = link.rank, link.size, link.backend, link.timeout
-        self.streaming = self.backend != "nccl"
+        self.streaming = self.backend != "nccl" and grouped is None
         self.tracer: Tracer | None = None
         self.compared = 0
         self.picker = Picker(self)
@@ -66,7 +71,11 @@ class Communicator(Supervision):
         self._worker: Worker | None = None
         self._teams: list[Worker] = []
         self._leave = partial(_leave, weakref.ref(self))
-        self._grouped = Grouped()
+        self._grouped = grouped or Grouped()
+        if not self.streaming:
+            alive = partial(_is_there, weakref.ref(self))  # weak: it must not keep alive what it beats for
+            self.vigil = Vigil(Heartbeat(link.store, self.rank, self.size, self.label, keeper_of(group), alive))
+            atexit.register(self._leave)
 
     def close(self, patience: float = 0.0) -> None:
         """End the threads. What is under way has ``patience`` seconds; then it is broken off, and its waits raise.
@@ -81,6 +90,8 @@ class Communicator(Supervision):
             worker.join(1.0)
         self.broken = self.broken or CollectiveError("the group is closed")
         self._guard.give_up(self.broken)
+        if self.vigil is not None:
+            self.vigil.heartbeat.stop()
         self._teams.clear()
         self.link = replace(self.link, wire=None, store=None)
 
@@ -130,11 +141,15 @@ class Communicator(Supervision):
             job = partial(self._execute, call, prepared, seconds, check)
             if record is not None and call.entry is not None:
                 job = partial(record.follow, call.entry, job)
-            if not self.streaming:
-                issued = self._grouped.issue(job, call.tensors, async_op)
+            if self.vigil is not None:
+                self._guard.add(self.vigil, self._look)
+                algorithm = "auto" if prepared is None else prepared.algorithm
+                with self.vigil.issuing(call.describe, algorithm, seconds) as issued:
+                    work = self._grouped.issue(job, call.tensors, async_op, lambda: self.broken)
+                    issued.over = self._grouped.over()
                 if call.entry is not None:
-                    call.entry.over = self._grouped.over()
-                return issued
+                    call.entry.over = issued.over
+                return work
             if not self._called_back:
                 short = prepared is not None and prepared.plan.longest * call.tensors[0].element_size() <= INLINE_BYTES
                 if not async_op and short and (self._worker is None or self._worker.idle):
@@ -152,6 +167,13 @@ class Communicator(Supervision):
                 self.fail(call.describe, self._running.algorithm, StepFailure(self._running.teams[0], error))
             raise
         return None
+
+    def cut(self, error: CollectiveError) -> None:
+        if self.vigil is None:
+            super().cut(error)
+            return
+        self._grouped.abort()
+        failure.patiently(partial(self.vigil.heartbeat.give_up, error.peer, str(error)))
 
     def in_turn(self, job: Callable[[], object]) -> Work:
         """Run ``job`` in the background after the operations issued before; those that it runs in turn come next.
@@ -306,6 +328,11 @@ def _leave(communicator: weakref.ref[Communicator]) -> None:
     still = communicator()
     if still is not None:
         still.close(PATIENCE)
+
+
+def _is_there(communicator: weakref.ref[Communicator]) -> bool:
+    still = communicator()
+    return still is not None and not still.destroyed
 
 
 _made: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()

@@ -39,7 +39,7 @@ class CollectiveError(RuntimeError):
 
     operation, algorithm: what ran; step: its step; peer: the rank (of the group) that this one waited for;
     waited: for how many seconds. None where it does not apply. cause: ``timeout``, ``closed`` (the connection to the
-    peer), ``others`` (some rank elsewhere gave up) or ``error``.
+    peer), ``silent`` (on NCCL: the peer gives no sign of life), ``others`` (some rank elsewhere gave up) or ``error``.
     """
 
     def __init__(

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from .errors import CollectiveError
 from .executor import StepFailure
+from .heartbeat import Sign
 
 if TYPE_CHECKING:
     from .supervision import Supervision
@@ -42,9 +43,9 @@ def give_up(communicator: Supervision, call: str, algorithm: str, stop: StepFail
     if _is_closed(stop) and first not in closed:
         closed.append(first)
     word = {"peer": stop.peer, "call": call, "closed": closed}
-    _patiently(lambda: communicator.link.store.set(f"{_KEY}/{communicator.rank}", json.dumps(word)))
+    patiently(lambda: communicator.link.store.set(f"{_KEY}/{communicator.rank}", json.dumps(word)))
     close_connections(communicator)
-    chain = _patiently(lambda: _follow(communicator.link.store, communicator.rank, first)) or []
+    chain = patiently(lambda: _follow(communicator.link.store, communicator.rank, first)) or []
     where = f" at step {stop.step}" if algorithm else ""
     text = (
         f"{call}{algorithm and f' (algorithm {algorithm})'} failed on rank {communicator.rank}{where}: it waited "
@@ -58,6 +59,19 @@ def give_up(communicator: Supervision, call: str, algorithm: str, stop: StepFail
         peer=stop.peer if stop.culprit is None else (chain[-1][1]["peer"] if chain else stop.culprit),
         waited=stop.waited,
         cause=_cause(stop),
+    )
+
+
+def seen(rank: int, call: str, algorithm: str, waited: float, sign: Sign) -> CollectiveError:
+    """The error of an operation that was under way on a device for ``waited`` seconds when ``sign`` was seen."""
+    how = f" (algorithm {algorithm})" if algorithm else ""
+    return CollectiveError(
+        f"{call}{how} failed on rank {rank}, {waited:.2f} s after it was issued: {sign.words}",
+        operation=call.split(" ")[0],
+        algorithm=algorithm,
+        peer=sign.rank,
+        waited=waited,
+        cause=sign.cause,
     )
 
 
@@ -78,7 +92,7 @@ def closed_peers(communicator: Supervision) -> list[int]:
 
 def who_gave_up(communicator: Supervision, ranks: list[int]) -> list[int]:
     """Those of the ranks that have left a word, and did not just leave when they had done their part."""
-    return _patiently(lambda: [r for r in ranks if communicator.link.store.check([f"{_KEY}/{r}"])]) or []
+    return patiently(lambda: [r for r in ranks if communicator.link.store.check([f"{_KEY}/{r}"])]) or []
 
 
 def close_connections(communicator: Supervision) -> None:
@@ -146,7 +160,7 @@ def _is_closed(stop: StepFailure) -> bool:
     return any(word in str(stop.cause) for word in ("closed by peer", "reset by peer", "Broken pipe", "refused"))
 
 
-def _patiently(ask: Callable[[], T]) -> T | None:
+def patiently(ask: Callable[[], T]) -> T | None:
     """The answer of the store, or None if there is none soon."""
     answer: list[T] = []
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from .errors import CollectiveError
-from .work import Outcome
+
+
+class Guarded(Protocol):
+    """What may never end by itself: an operation, or those of a group."""
+
+    @property
+    def done(self) -> bool: ...
+
+    def end(self, error: BaseException | None) -> None: ...
 
 
 class Guard:
@@ -15,18 +24,18 @@ class Guard:
 
     def __init__(self, tick: float) -> None:
         self._tick = tick
-        self._guarded: list[Outcome] = []
+        self._guarded: dict[Guarded, None] = {}  # in order
         self._lock = threading.Lock()
         self._awake = False
 
-    def add(self, outcome: Outcome, look: Callable[[], CollectiveError | None]) -> None:
-        """Look after the peers until the operation is over.
+    def add(self, outcome: Guarded, look: Callable[[], CollectiveError | None]) -> None:
+        """Look after the peers until the operation is over; once is enough.
 
         Args:
             look: looks whether a peer has gone; what is wrong with the group, or None.
         """
         with self._lock:
-            self._guarded.append(outcome)
+            self._guarded[outcome] = None
             if not self._awake:
                 self._awake = True
                 threading.Thread(target=self._watch, args=(look,), name="collectives-guard", daemon=True).start()
@@ -34,7 +43,7 @@ class Guard:
     def give_up(self, error: CollectiveError) -> None:
         """End all that is guarded: its own thread may never do so."""
         with self._lock:
-            guarded, self._guarded = self._guarded, []
+            guarded, self._guarded = self._guarded, {}
         for outcome in guarded:
             outcome.end(error)
 
@@ -42,7 +51,7 @@ class Guard:
         while True:
             time.sleep(self._tick)
             with self._lock:
-                self._guarded = [outcome for outcome in self._guarded if not outcome.done]
+                self._guarded = {outcome: None for outcome in self._guarded if not outcome.done}
                 if not self._guarded:
                     self._awake = False
                     return

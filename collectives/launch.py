@@ -154,7 +154,7 @@ def join(backend: str = "gloo", timeout: float = 300.0) -> Iterator[tuple[int, i
 
     Raises:
         RuntimeError: this process is no rank.
-        ValueError: the ranks cannot work together: see ``roll_call.check_roll``. No group has been made.
+        ValueError: the ranks do not meet, or cannot work together (``roll_call.check_roll``). No group has been made.
     """
     import torch.distributed as dist
     from torch.distributed.rendezvous import rendezvous
@@ -167,7 +167,15 @@ def join(backend: str = "gloo", timeout: float = 300.0) -> Iterator[tuple[int, i
         raise RuntimeError("this process is no rank (no RANK, WORLD_SIZE and MASTER_ADDR): use torchrun, or launch.run")
     os.environ |= place.variables()
     limit = timedelta(seconds=timeout)
-    store, _, _ = next(iter(rendezvous("env://", timeout=limit)))
+    try:
+        store, _, _ = next(iter(rendezvous("env://", timeout=limit)))
+    except dist.DistError as error:
+        said = str(error).splitlines()[0]
+        raise ValueError(
+            f"rank {place.rank} of {place.size} did not meet the others at {place.address}, port {place.port}, within "
+            f"{timeout:g} s ({said}): have all ranks started, and does every host reach that one? MASTER_ADDR and "
+            "MASTER_PORT say otherwise, --timeout gives them longer"
+        ) from error
     facts = _facts(place.local, "nccl" in backend)
     check_roll(call_roll(store, place.rank, place.size, facts, timeout))
     start_group(backend, place.rank, place.size, place.local, timeout, store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from dataclasses import dataclass
 from datetime import timedelta
@@ -40,6 +41,14 @@ def link_of(group: dist.ProcessGroup) -> Link:
         _get_process_group_store(group),
         _timeout_of(group, backend),
     )
+
+
+def keeper_of(group: dist.ProcessGroup) -> int | None:
+    """The rank of the group whose process keeps the store: global rank 0's, unless torchrun's agent does."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return None
+    ranks = dist.get_process_group_ranks(group)
+    return ranks.index(0) if 0 in ranks else None
 
 
 def _wire_of(group: dist.ProcessGroup, backend: str) -> Any:

@@ -81,11 +81,11 @@ def check_roll(everyone: Sequence[Facts]) -> None:
             )
     _check_alike("GPUs", [(f.host, f.gpus) for f in hosts.values()], "use nodes of one kind")
     _check_alike("ranks", [(f.host, ranks[machine]) for machine, f in hosts.items()], "start as many on every host")
-    _check_alike("NCCL", [(f.host, f.nccl) for f in hosts.values()], "install the same torch everywhere")
-    _check_alike("torch", [(f.host, f.torch) for f in hosts.values()], "install the same one everywhere")
+    _check_alike("NCCL", [(f.host, f.nccl) for f in everyone], "install the same torch everywhere")
+    _check_alike("torch", [(f.host, f.torch) for f in everyone], "install the same one everywhere")
 
 
 def _check_alike(what: str, said: Sequence[tuple[str, object]], fix: str) -> None:
     if len({value for _, value in said}) > 1:
-        shown = ", ".join(f"{host}: {value}" for host, value in said[:8])
+        shown = ", ".join(f"{host}: {value}" for host, value in list(dict.fromkeys(said))[:8])
         raise ValueError(f"the hosts differ in {what} ({shown}); {fix}")

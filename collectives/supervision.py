@@ -12,6 +12,7 @@ from .errors import CollectiveError
 from .executor import StepFailure
 from .guard import Guard
 from .link import Link
+from .vigil import Vigil
 from .work import Outcome
 
 TICK = 0.25  # seconds between two looks at the peers while an operation lasts
@@ -21,6 +22,7 @@ class Supervision:
     """The part of a communicator that deals with failure.
 
     broken: why the group is; None while it is whole.
+    vigil: who watches where operations end on a device; None where a wait blocks the host.
     """
 
     link: Link
@@ -33,6 +35,7 @@ class Supervision:
         self._running: Running | None = None  # the operation under way
         self._failing = threading.Lock()
         self._guard = Guard(TICK)
+        self.vigil: Vigil | None = None
 
     @property
     def label(self) -> str:
@@ -73,9 +76,20 @@ class Supervision:
 
     def _look(self) -> CollectiveError | None:
         """What is wrong with the group, after a look at the peers."""
-        if self.broken is None and self._running is not None:
+        if self.broken is None and self.vigil is not None:
+            self._look_for_signs(self.vigil)
+        elif self.broken is None and self._running is not None:
             self._look_after_peers(self._running)
         return self.broken
+
+    def _look_for_signs(self, vigil: Vigil) -> None:
+        """Break the group if an operation on the device cannot end any more, or is late."""
+        sign, issued = vigil.look(), vigil.last
+        if sign is not None and issued is not None:
+            waited = time.monotonic() - issued.began
+            broken = self.break_off(failure.seen(self.rank, issued.describe(), issued.algorithm, waited, sign))
+            if (record := flight.current()) is not None:
+                record.fail(self.label, broken)
 
     def _look_after_peers(self, running: Running) -> None:
         """Fail the operation under way if a connection has closed, naming what waits for it.
@@ -107,17 +121,27 @@ class Supervision:
 
     def fail(self, describe: Callable[[], str], algorithm: str, stop: StepFailure) -> CollectiveError:
         """Break this communicator, once, and let the other ranks know at once."""
+        sign = None if self.vigil is None or self.broken is not None else self.vigil.hearsay()
         with self._failing:
             if self.broken is None:
-                self.broken = failure.give_up(self, describe(), algorithm, stop)
+                if sign is not None:
+                    self.broken = failure.seen(self.rank, describe(), algorithm, stop.waited, sign)
+                else:
+                    self.broken = failure.give_up(self, describe(), algorithm, stop)
+                if self.vigil is not None:
+                    self.cut(self.broken)
                 if (record := flight.current()) is not None:
                     record.fail(self.label, self.broken)
             return self.broken
 
     def break_off(self, error: CollectiveError) -> CollectiveError:
-        """Break this communicator without a word of who began it; every wait that is under way raises soon."""
+        """Break this communicator with an error that says all; every wait that is under way raises soon."""
         with self._failing:
             if self.broken is None:
                 self.broken = error
-                failure.close_connections(self)
+                self.cut(error)
             return self.broken
+
+    def cut(self, error: CollectiveError) -> None:
+        """End what is under way here, and have it end elsewhere, too."""
+        failure.close_connections(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from queue import SimpleQueue
@@ -178,18 +179,43 @@ class Work:
 
 
 class StreamWork:
-    """Handle of an operation that was issued on another CUDA stream, of which ``event`` is the end."""
+    """Handle of an operation that was issued on another CUDA stream, of which ``event`` is the end.
 
-    def __init__(self, event: torch.cuda.Event, stream: torch.cuda.Stream) -> None:
-        self._event, self.stream = event, stream
+    Args:
+        broken: why the group is, if it is: from then on no result of it can be trusted.
+    """
+
+    def __init__(
+        self, event: torch.cuda.Event, stream: torch.cuda.Stream, broken: Callable[[], CollectiveError | None]
+    ) -> None:
+        self._event, self.stream, self._broken = event, stream, broken
 
     def wait(self, timeout: timedelta | float | None = None) -> bool:
-        """Make the current stream wait for the operation; the host does not wait."""
-        torch.cuda.current_stream().wait_event(self._event)
+        """Make the current stream wait for the operation.
+
+        Args:
+            timeout: seconds (or a timedelta) for which the host waits, too; None: it does not.
+
+        Raises:
+            CollectiveError: the group is broken, or ``timeout`` passed (the operation goes on).
+        """
+        if timeout is not None:
+            self._wait_here(timeout.total_seconds() if isinstance(timeout, timedelta) else timeout)
+        if (broken := self._broken()) is not None:
+            raise broken
+        self._event.wait()
         return True
+
+    def _wait_here(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self.is_completed() and self._broken() is None:
+            if time.monotonic() >= until:
+                raise CollectiveError(f"the operation is not over after {seconds} s of waiting; it goes on")
+            time.sleep(0.001)
 
     def is_completed(self) -> bool:
         return bool(self._event.query())
 
     def exception(self) -> BaseException | None:
-        return None
+        """What went wrong with the group."""
+        return self._broken()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 
 from ..contract import contract_of
 from ..readers.measured_run import Run, Timing
@@ -34,6 +35,19 @@ def read_against(path: str | os.PathLike[str], collective: str, ranks: int) -> d
             f"use --ranks {counts[0]}, or a log of {ranks} ranks"
         )
     return _times(alike[-1], prefers_out=contract_of(collective).blocks)
+
+
+def check_sizes(path: str | os.PathLike[str], theirs: Mapping[int, float], ours: Iterable[int]) -> None:
+    """Refuse a log that has none of the sizes that are to be measured.
+
+    Raises:
+        ValueError: so it is.
+    """
+    if not theirs.keys() & set(ours):
+        shown = ", ".join(map(str, sorted(theirs)[:6])) + (", …" if len(theirs) > 6 else "")
+        raise ValueError(
+            f"--against {path}: it has none of this run's sizes, but {shown} bytes; choose -b, -e and -f so"
+        )
 
 
 def _times(run: Run, prefers_out: bool) -> dict[int, float]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 
-from .nccl_settings import surroundings
+from ..surroundings import surroundings
 
 _CACHED = "NCCL_NVLS_ENABLE"  # read once a process, so no line of the log can confirm it for one group; the others can
 

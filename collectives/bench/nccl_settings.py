@@ -1,4 +1,4 @@
-"""Environment variables for a while, and what NCCL's own log says that it has taken from them. Needs no torch."""
+"""What NCCL's own log says that it has taken from the environment. Needs no torch."""
 
 from __future__ import annotations
 
@@ -9,22 +9,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ..surroundings import surroundings
+
 _SET = re.compile(r"(NCCL_ALGO|NCCL_PROTO) set by environment to (\S+)")
-
-
-@contextlib.contextmanager
-def surroundings(variables: Mapping[str, str]) -> Iterator[None]:
-    """These environment variables for a while; what was there before comes back."""
-    before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @contextlib.contextmanager

@@ -138,6 +138,10 @@ class Session:
                 self.said.append(
                     f"{baseline.name} left out: NCCL's log does not confirm its settings; unset NCCL_DEBUG"
                 )
+        known = {wire.NAME, *(baseline.name for baseline in baselines_of(self.backend))}
+        self.said += [
+            f"{name} left out: the backend is {self.backend}" for name in settings.baselines or () if name not in known
+        ]
         return own, found
 
     def agreed_orders(self) -> Orders:

@@ -248,7 +248,7 @@ def least_busbw(asked: float | None, environment: str | None) -> float | None:
         ValueError: what the environment says is no number.
     """
     if asked is not None:
-        if not asked > 0:
+        if not 0 < asked < float("inf"):
             raise ValueError(f"--min-busbw {asked:g}: use a number of GB/s above 0")
         return asked
     if not environment:

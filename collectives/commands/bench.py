@@ -8,6 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from ..bench.against import check_sizes
 from ..bench.arguments import HELP, add_arguments
 from ..bench.nccl_settings import nccl_log
 from ..bench.report import average_busbw
@@ -34,6 +35,8 @@ def main(args: argparse.Namespace) -> int:
         size, local = (place.size, place.local_size) if place else (None, None)
         first = place is None or place.rank == 0
         settings = settings_of(args, size, local, first, 4 if place or args.ranks is not None else usual_ranks())
+        if args.against is not None:
+            check_sizes(args.against, settings.against, map(settings.row_bytes, settings.sizes()))
         backend = backend_for(settings.backend, local or settings.ranks, place)
         if backend == "nccl" and settings.graph is not False:
             check_nccl("--graph", CAPTURABLE, "use --no-graph")

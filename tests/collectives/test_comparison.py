@@ -22,7 +22,7 @@ import torch.distributed as dist
 import collectives
 from collectives import __main__ as commands
 from collectives.bench import report, wire
-from collectives.bench.against import read_against
+from collectives.bench.against import check_sizes, read_against
 from collectives.bench.baseline import Baseline, baselines_of, make_group
 from collectives.bench.compute import Compute
 from collectives.bench.contest import blank_row, compared
@@ -31,7 +31,7 @@ from collectives.bench.division import groups_of
 from collectives.bench.entrants import in_channels, parse_baselines
 from collectives.bench.expectation import IN_A_ROW, TINY, Expectation, Probes, expect
 from collectives.bench.measure import Stopwatch, Timing
-from collectives.bench.nccl_settings import Evidence, nccl_log, surroundings
+from collectives.bench.nccl_settings import Evidence, nccl_log
 from collectives.bench.nics import said_of_nics, sent_by_nics, with_nics
 from collectives.bench.order import Seat, orders_here, orders_over_interfaces, parse_order
 from collectives.bench.probe import probes_of
@@ -40,6 +40,7 @@ from collectives.bench.settings import least_busbw
 from collectives.combinators import ordered, over_nodes, rings
 from collectives.cost import Machine, predict
 from collectives.registry import arranged, find
+from collectives.surroundings import surroundings
 
 CPU = torch.device("cpu")
 forks = pytest.mark.skipif(sys.platform != "linux", reason="these tests fork")
@@ -408,6 +409,12 @@ def test_a_log_of_something_else(
         read_against(log, collective, ranks)
 
 
+def test_a_log_without_any_of_the_sizes() -> None:
+    check_sizes("their.log", {1024: 1e-5, 4096: 1e-5}, [4096, 16384])
+    with pytest.raises(ValueError, match=r"none of this run's sizes, but 1024, 4096 bytes; choose -b, -e and -f so"):
+        check_sizes("their.log", {4096: 1e-5, 1024: 1e-5}, [2048, 16384])
+
+
 def test_the_least_bandwidth() -> None:
     assert least_busbw(None, None) is None
     assert least_busbw(None, "") is None
@@ -416,6 +423,8 @@ def test_the_least_bandwidth() -> None:
     assert least_busbw(None, "-1") is None
     with pytest.raises(ValueError, match="--min-busbw 0: use"):
         least_busbw(0.0, None)
+    with pytest.raises(ValueError, match="--min-busbw inf: use"):
+        least_busbw(float("inf"), None)
     with pytest.raises(ValueError, match="NCCL_TESTS_MIN_BW='lots' is no number"):
         least_busbw(None, "lots")
 

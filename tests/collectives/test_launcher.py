@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -210,6 +211,7 @@ def facts(host: str = "a", **changes: object) -> Facts:
         ([facts(), facts(), facts("b")], "the hosts differ in ranks (a: 2, b: 1)"),
         ([facts(gpu="x", gpus=1, nccl="2.29.7"), facts("b", gpu="y", gpus=1, nccl="2.20.5")], "differ in NCCL"),
         ([facts(), facts("b", torch="2.6")], "differ in torch (a: 2.13, b: 2.6)"),
+        ([facts(), facts(), facts(torch="2.6")], "differ in torch (a: 2.13, a: 2.6)"),
     ],
 )
 def test_a_mixture_is_refused(everyone: list[Facts], words: str) -> None:
@@ -233,6 +235,25 @@ def test_everybody_hears_everybody_and_who_is_missing_is_named() -> None:
     assert [one.host for one in heard] == ["a", "b", "c"]
     with pytest.raises(ValueError, match=r"rank 3 did not come within 0\.1 s"):
         call_roll(store, 0, 4, facts("a"), 0.1)
+
+
+def test_ranks_that_never_meet_are_a_sentence() -> None:
+    """Rank 1 asks where nobody listens: the port is bound here, without listening."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = str(held.getsockname()[1])
+        place = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+        code = (
+            "from collectives import launch\n"
+            "try:\n"
+            "    with launch.join(timeout=2): print('joined')\n"
+            "except ValueError as error: print(error)\n"
+        )
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+        kept |= {"PYTHONPATH": str(ROOT), "MASTER_PORT": port, **place}
+        said = subprocess.run([sys.executable, "-c", code], env=kept, capture_output=True, text=True, timeout=90).stdout
+    assert f"rank 1 of 2 did not meet the others at 127.0.0.1, port {port}, within 2 s" in said
+    assert "have all ranks started" in said
 
 
 @pytest.mark.timeout(200)
