@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .data import DataParallel, DistributedDataParallel
     from .memory import Ledger
     from .mesh import Mesh
+    from .pipeline.engine import Pipeline
+    from .pipeline.stepper import Stepper
     from .precision import MixedPrecision, Precision
     from .quantize import quantize_
     from .recompute import checkpoint
@@ -23,6 +25,8 @@ _HOME = {
     "data": ("DataParallel", "DistributedDataParallel"),
     "memory": ("Ledger",),
     "mesh": ("Mesh",),
+    "pipeline.engine": ("Pipeline",),
+    "pipeline.stepper": ("Stepper",),
     "precision": ("MixedPrecision", "Precision"),
     "quantize": ("quantize_",),
     "recompute": ("checkpoint",),
@@ -36,7 +40,9 @@ __all__ = [
     "Ledger",
     "Mesh",
     "MixedPrecision",
+    "Pipeline",
     "Precision",
+    "Stepper",
     "Zero",
     "checkpoint",
     "clip_grad_norm_",

@@ -124,7 +124,7 @@ class DistributedDataParallel(nn.Module):
         _check(module, trainable, bucket_mb, wire)
         self.module, self.group = module, group
         _check_alike(module, f"bucket_mb {bucket_mb}, wire {wire}", group)
-        _take_from_first(module, group)
+        take_from_first(module, group)
         self._reducer = Reducer(trainable, bucket_mb * 2**20, group, wire)
         self._wrapped = {id(p): (name, p.shape, p.dtype, p.device) for name, p in trainable.items()}
 
@@ -206,7 +206,7 @@ def _check_alike(module: nn.Module, settings: str, group: dist.ProcessGroup | No
         )
 
 
-def _take_from_first(module: nn.Module, group: dist.ProcessGroup | None) -> None:
+def take_from_first(module: nn.Module, group: dist.ProcessGroup | None) -> None:
     """Parameters and buffers become those of the group's rank 0."""
     tensors = [t.detach() for t in [*module.parameters(), *module.buffers()] if t.numel()]
     for handle in [collectives.broadcast(t, group=group, group_src=0, async_op=True) for t in tensors]:
