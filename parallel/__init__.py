@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .data import DataParallel, DistributedDataParallel
     from .memory import Ledger
     from .mesh import Mesh
+    from .pipeline.engine import Pipeline
+    from .pipeline.stepper import Stepper
     from .precision import MixedPrecision, Precision
     from .quantize import quantize_
     from .recompute import checkpoint
@@ -24,6 +26,8 @@ _HOME = {
     "data": ("DataParallel", "DistributedDataParallel"),
     "memory": ("Ledger",),
     "mesh": ("Mesh",),
+    "pipeline.engine": ("Pipeline",),
+    "pipeline.stepper": ("Stepper",),
     "precision": ("MixedPrecision", "Precision"),
     "quantize": ("quantize_",),
     "recompute": ("checkpoint",),
@@ -38,7 +42,9 @@ __all__ = [
     "Ledger",
     "Mesh",
     "MixedPrecision",
+    "Pipeline",
     "Precision",
+    "Stepper",
     "TensorParallel",
     "Zero",
     "checkpoint",

@@ -13,6 +13,7 @@ Powers first, then the sum, then the root; one factor for all, so every rank sca
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -20,6 +21,7 @@ import torch.distributed as dist
 from torch import nn
 
 import collectives
+from collectives.buffers import Handle
 
 from .mesh import Mesh
 
@@ -64,26 +66,72 @@ def clip_grad_norm_(module: nn.Module | Sharded, max_norm: float, mesh: Mesh | N
         FloatingPointError: a gradient is not finite, on any rank; all ranks raise it, and nothing was scaled. Not where
             the module's step skips such gradients: then the norm is returned, and the gradients are as they were.
     """
+    check_max_norm(max_norm)
+    norm = Norm(module, mesh)
+    if norm.value.isfinite():
+        norm.scale(max_norm)
+    elif not getattr(module, "skips_overflow", False):
+        raise FloatingPointError(norm.not_finite())
+    return norm.value
+
+
+class Norm:
+    """The norm of a whole gradient, as it is now; every rank of the mesh makes one.
+
+    Args:
+        module, mesh: as of ``clip_grad_norm_``.
+        later: the sum over stages is left to the background: do not wait for a stage that has not ended.
+
+    Attributes:
+        pieces: of this rank, each with its parameter.
+    """
+
+    def __init__(self, module: nn.Module | Sharded, mesh: Mesh | None = None, later: bool = False) -> None:
+        self._module, sharded = module, module if isinstance(module, Sharded) else None
+        self.pieces = _whole(module) if sharded is None else list(sharded.gradient_shards())
+        self._scale = 1.0 if sharded is None else sharded.gradient_scale
+        self._total = _squares(self.pieces, mesh)
+        self._handle: Handle = None
+        if sharded is not None:
+            collectives.all_reduce(self._total, group=sharded.shard_group)
+        for axis in _MODEL if mesh is not None else ():
+            if mesh is not None and mesh.axes.get(axis, 1) > 1:
+                self._handle = collectives.all_reduce(
+                    self._total, group=mesh.group(axis), async_op=later and axis == _MODEL[-1]
+                )
+
+    @cached_property
+    def _exact(self) -> torch.Tensor:
+        if self._handle is not None:
+            self._handle.wait()
+        return self._total.sqrt() / self._scale
+
+    @property
+    def value(self) -> torch.Tensor:
+        """A scalar, the same on all ranks: fp32, or the gradients' dtype if that is wider."""
+        wide = [torch.promote_types(gradient.dtype, torch.float32) for _, gradient in self.pieces]
+        return self._exact.to(wide[0] if wide else torch.float32)
+
+    def exceeds(self, max_norm: float) -> bool:
+        return bool(self._exact > max_norm)
+
+    def scale(self, max_norm: float) -> None:
+        """The pieces, times what makes the norm ``max_norm``, if it is more."""
+        if self.exceeds(max_norm):
+            for _, gradient in self.pieces:
+                gradient.mul_((max_norm / (self._exact + 1e-6)).to(gradient.dtype))
+
+    def not_finite(self) -> str:
+        """Which gradients are not, in words."""
+        return _not_finite(self._module, self.pieces)
+
+
+def check_max_norm(max_norm: float) -> None:
+    """Raises:
+    ValueError: it is no number of at least 0.
+    """
     if not isinstance(max_norm, (int, float)) or not max_norm >= 0:
         raise ValueError(f"max_norm={max_norm!r}: give a number of at least 0")
-    sharded = module if isinstance(module, Sharded) else None
-    pieces = _whole(module) if sharded is None else list(sharded.gradient_shards())
-    total = _squares(pieces, mesh)
-    if sharded is not None:
-        collectives.all_reduce(total, group=sharded.shard_group)
-    if mesh is not None:
-        for axis in _MODEL:
-            if mesh.axes.get(axis, 1) > 1:
-                collectives.all_reduce(total, group=mesh.group(axis))
-    norm = total.sqrt() / (1.0 if sharded is None else sharded.gradient_scale)
-    if not norm.isfinite():
-        if not getattr(module, "skips_overflow", False):
-            raise FloatingPointError(_not_finite(module, pieces))
-    elif norm > max_norm:
-        for _, gradient in pieces:
-            gradient.mul_((max_norm / (norm + 1e-6)).to(gradient.dtype))
-    wide = [torch.promote_types(gradient.dtype, torch.float32) for _, gradient in pieces]
-    return norm.to(wide[0] if wide else torch.float32)
 
 
 def _whole(module: Any) -> list[Piece]:

@@ -127,6 +127,11 @@ class Mesh:
             rows = [row | {part: i} for row in rows for i in range(self.axes[part])]
         return [self.rank_at(**row) for row in rows]
 
+    @property
+    def replicas(self) -> int:
+        """How many data-parallel ranks there are, whatever the axis is cut into."""
+        return math.prod(size for axis, size in self.axes.items() if axis.startswith("dp"))
+
     def all_ranks(self, axis: str) -> list[list[int]]:
         """The groups along an axis, each as its ranks; together they are all ranks, once."""
         return [list(members) for members in sorted({tuple(self.ranks(axis, rank)) for rank in range(self.size)})]

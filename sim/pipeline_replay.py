@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from collectives.span import Span
-from parallel.pipeline.schedule import LETTERS, Action
-from parallel.pipeline.stages import Transfer
+from parallel.pipeline.record import action_name, end_of
 
 from .pipeline import PipelineRun
 from .replay import Curve, Replay
@@ -54,18 +53,13 @@ def _compute(run: PipelineRun) -> Iterator[Span]:
         for step, start, end in zip(steps, run.starts[rank], run.ends[rank], strict=True):
             if len(step) == 1 or together:
                 for action in step:
-                    yield Span(rank, "compute", _name(run, action), start, end)
+                    yield Span(rank, "compute", action_name(action, run.stages.chunks), start, end)
             else:  # overlap is worth nothing: one after the other
                 first, second = step
                 whole = run.times.of(type(first)) + run.times.of(type(second))
                 middle = start + (end - start) * run.times.of(type(first)) / whole if whole else end
-                yield Span(rank, "compute", _name(run, first), start, middle)
-                yield Span(rank, "compute", _name(run, second), middle, end)
-
-
-def _name(run: PipelineRun, action: Action) -> str:
-    name = f"{LETTERS[type(action)]} {action.microbatch}"
-    return f"{name} c{action.chunk}" if run.stages.chunks > 1 else name
+                yield Span(rank, "compute", action_name(first, run.stages.chunks), start, middle)
+                yield Span(rank, "compute", action_name(second, run.stages.chunks), middle, end)
 
 
 def _syncs(run: PipelineRun) -> Iterator[Span]:
@@ -81,8 +75,8 @@ def _optimizers(run: PipelineRun) -> Iterator[Span]:
 
 def _transfers(run: PipelineRun) -> Iterator[Span]:
     for transfer, start, end in run.transfers:
-        yield _end_of(transfer, "send", start, end)
-        yield _end_of(transfer, "recv", start, end)
+        yield end_of(transfer, "send", start, end)
+        yield end_of(transfer, "recv", start, end)
 
 
 def _arrows(run: PipelineRun) -> Iterator[Span]:
@@ -92,16 +86,9 @@ def _arrows(run: PipelineRun) -> Iterator[Span]:
             for action in step:
                 taken, given = run.stages.takes(rank, action), run.stages.gives(rank, action)
                 if taken is not None and taken.source != rank:
-                    yield _end_of(taken, "recv", start, start)
+                    yield end_of(taken, "recv", start, start)
                 if given is not None and given.to != rank:
-                    yield _end_of(given, "send", end, end)
-
-
-def _end_of(transfer: Transfer, stream: str, start: float, end: float) -> Span:
-    rank = transfer.source if stream == "send" else transfer.to
-    message = f"{transfer.kind} {transfer.microbatch}"
-    link = f"{transfer.source}->{transfer.to}"
-    return Span(rank, stream, message, start, end, link=link, message=f"{message} {transfer.stage}")
+                    yield end_of(given, "send", end, end)
 
 
 def _peaks(run: PipelineRun, words: Words) -> str:
