@@ -162,7 +162,8 @@ def _default_device(mesh: Mesh | None) -> str:
 
 
 def _not_finite(module: Any, pieces: list[Piece]) -> str:
-    names = {id(p): name for name, p in module.named_parameters()} if isinstance(module, nn.Module) else {}
+    inside = module if isinstance(module, nn.Module) else getattr(module, "module", None)
+    names = {id(p): name for name, p in inside.named_parameters()} if isinstance(inside, nn.Module) else {}
     bad = [names.get(id(p), f"a parameter of shape {tuple(p.shape)}") for p, g in pieces if not g.isfinite().all()]
     here = f"on this rank in {', '.join(bad[:3])}{' …' if len(bad) > 3 else ''}" if bad else "on another rank"
     return f"a gradient is not finite: {here}; nothing was scaled. Leave this step out, or find what diverges"

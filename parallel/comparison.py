@@ -67,6 +67,8 @@ def run(job: Job, strategies: Sequence[Strategy]) -> Outcome:
                     report.say(table.line(outcome.rows[-1], job))
     for line in table.closing(outcome.rows) if first else ():
         report.say(line)
+    if outcome.spans:
+        report.say(table.hidden(outcome.spans))
     return outcome
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -33,6 +32,7 @@ from torch.utils._pytree import tree_leaves
 
 import collectives
 
+from .alike import check_alike
 from .reducer import Reducer, reduced_elsewhere
 from .replicas import Exchanges, gather, replicate, run_in_threads, scatter
 from .wire import WIRES, wait
@@ -123,7 +123,7 @@ class DistributedDataParallel(nn.Module):
         trainable = {name: p for name, p in module.named_parameters() if p.requires_grad and p.numel()}
         _check(module, trainable, bucket_mb, wire)
         self.module, self.group = module, group
-        _check_alike(module, f"bucket_mb {bucket_mb}, wire {wire}", group)
+        check_alike(module, f"bucket_mb={bucket_mb}, wire={wire}", group)
         take_from_first(module, group)
         self._reducer = Reducer(trainable, bucket_mb * 2**20, group, wire)
         self._wrapped = {id(p): (name, p.shape, p.dtype, p.device) for name, p in trainable.items()}
@@ -187,23 +187,6 @@ def _check(module: nn.Module, trainable: dict[str, nn.Parameter], bucket_mb: flo
             raise ValueError(f"parameter {name!r} is averaged by another wrapper already: wrap a module once")
         if wire is not None and not p.dtype.is_floating_point:
             raise ValueError(f"wire={wire!r}: parameter {name!r} is {p.dtype}, which has no fewer bits; use wire=None")
-
-
-def _check_alike(module: nn.Module, settings: str, group: dist.ProcessGroup | None) -> None:
-    """All ranks wrap the same module with the same settings, or all raise."""
-    tensors = [*module.named_parameters(), *module.named_buffers()]
-    words = [settings, *(f"{name} {tuple(t.shape)} {t.dtype} {t.requires_grad}" for name, t in tensors)]
-    mine = [len(tensors), sum(t.numel() for _, t in tensors), zlib.crc32("\n".join(words).encode())]
-    device = next(module.parameters()).device
-    everyone = torch.empty(dist.get_world_size(group) * len(mine), dtype=torch.int64, device=device)
-    collectives.all_gather_into_tensor(everyone, torch.tensor(mine, device=device), group)
-    ranks = everyone.view(-1, len(mine)).tolist()
-    if any(rank != ranks[0] for rank in ranks):
-        each = "; ".join(f"rank {i}: {count} tensors, {size} elements" for i, (count, size, _) in enumerate(ranks))
-        raise ValueError(
-            f"module, bucket_mb or wire differ between ranks ({each}): every rank must wrap a module with the same "
-            "names, shapes, dtypes and frozen parameters, with the same settings"
-        )
 
 
 def take_from_first(module: nn.Module, group: dist.ProcessGroup | None) -> None:

@@ -55,7 +55,13 @@ class Precision:
 
     @classmethod
     def of(cls, precision: Precision | str | None) -> Precision | None:
-        """A precision by itself or by the name of its ``compute``; None leaves everything as it is."""
+        """A precision by itself or by the name of its ``compute``; None leaves everything as it is.
+
+        Raises:
+            ValueError: another name.
+        """
+        if isinstance(precision, str) and precision not in DTYPES:
+            raise ValueError(f"precision={precision!r}: give one of {', '.join(DTYPES)}, or a Precision")
         return cls(precision) if isinstance(precision, str) else precision
 
     @property

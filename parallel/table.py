@@ -9,8 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from collectives.atomic import write_text
+from collectives.span import Span
 
 from .expectations import MEMORY, Job, Memory, layers
+from .overlap import overlap
 
 SAME = 1e-5  # losses of fp32 rows that are further apart are a fault
 
@@ -63,6 +65,13 @@ def closing(rows: Sequence[Row]) -> list[str]:
         return [f"# loss of the {len(exact)} fp32 rows: the same to {apart:.1e} OK"]
     low, high = min(exact, key=lambda row: row.loss), max(exact, key=lambda row: row.loss)
     return [f"# loss of the fp32 rows: {low.strategy} and {high.strategy} are {apart:.1e} apart FAILED"]
+
+
+def hidden(spans: Sequence[Span]) -> str:
+    """How much of rank 0's communication the backward pass hides, in words."""
+    under_way, under_backward = overlap(spans)
+    share = under_backward / under_way if under_way else 0.0
+    return f"# rank 0 had messages under way for {under_way * 1e3:.1f} ms, {share:.0%} of it under its backward pass"
 
 
 def spread(rows: Sequence[Row]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -49,6 +50,7 @@ class Trainee:
                 block.forward = partial(checkpoint, block.forward)
         self.groups: list[dist.ProcessGroup | None] = [] if strategy.alone else [None]
         self._threads: DataParallel | None = None
+        self._trained = list(model.parameters())
         make = _optimizer(strategy)
         self.model: Any
         self.optimizer: Any
@@ -105,6 +107,8 @@ class Trainee:
     def traced(self, tokens: Tensor, targets: Tensor, label: str) -> list[Span]:
         """One more step: when its parts ran (stream ``compute``), and when each message was under way.
 
+        ``backward`` ends with the last gradient; what ``loss.backward()`` does after it is ``wait``.
+
         Args:
             label: the same on all ranks.
         """
@@ -112,14 +116,21 @@ class Trainee:
         ours = [communicator(group) for group in self.groups]
         for each in ours:
             each.tracer = OperationTracer(tape, None)
+        ready: list[float] = []
+        hooks = [p.register_hook(lambda _: ready.append(time.monotonic())) for p in self._trained]
         try:
             self.optimizer.zero_grad()
             loss = tape.timed("forward", self.forward, tokens, targets)
-            tape.timed("backward", loss.backward)
+            began = time.monotonic()
+            loss.backward()
+            tape.spans.append(Span(tape.rank, "compute", "backward", began, ready[-1]))
+            tape.add("compute", "wait", ready[-1], 0)
             tape.timed("step", self.optimizer.step)
         finally:
             for each in ours:
                 each.tracer = None
+            for hook in hooks:
+                hook.remove()
         return tape.spans
 
     def _moved(self) -> int:

@@ -34,7 +34,7 @@ class Exchange:
             as the paper draws it. Either way a rank receives (N−1)/N of the elements.
 
     Attributes:
-        shard, replicate: the groups; rank, size: of ``shard``; ranks: all over which gradients are averaged.
+        shard, replicate: the groups; rank, size: of ``shard``; everyone: both together; ranks: how many are in it.
 
     Raises:
         ValueError: no process group yet, no member of it, or another ``gather``.
@@ -45,6 +45,7 @@ class Exchange:
             raise ValueError(f"gather={gather!r}: give one of {', '.join(GATHERS)}")
         self.replicate: dist.ProcessGroup | None = None
         self._model: list[dist.ProcessGroup] = []
+        everyone = group.group("dp") if isinstance(group, Mesh) else group
         if isinstance(group, Mesh):
             hybrid = "dp_shard" in group.axes
             self.replicate = group.group("dp_replicate") if hybrid else None
@@ -53,6 +54,7 @@ class Exchange:
         shard = communicator(group)
         self.shard, self.rank, self.size = shard.group, shard.rank, shard.size
         self.ranks = self.size * (communicator(self.replicate).size if self.replicate is not None else 1)
+        self.everyone: dist.ProcessGroup | None = everyone
         self._one_by_one = gather == "broadcast"
 
     def spread(self, tensor: torch.Tensor) -> None:

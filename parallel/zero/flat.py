@@ -15,6 +15,8 @@ In stages 1 and 2 ``shard`` is this rank's part of ``whole``, which stays. Freei
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import torch
 from torch import nn
 
@@ -57,6 +59,7 @@ class Flat:
         self.trainable = first.requires_grad
         self.shapes = [parameter.shape for parameter in self.parameters]
         self.partition = Partition(tuple(parameter.numel() for parameter in self.parameters), exchange.size)
+        self._starts = [0, *accumulate(self.partition.sizes)]
         given = torch.zeros(self.partition.padded, dtype=first.dtype, device=first.device)
         for view, parameter in zip(self.views(given), self.parameters, strict=True):
             view.copy_(parameter.detach())
@@ -88,6 +91,22 @@ class Flat:
         sizes = self.partition.sizes
         parts = whole[: sum(sizes)].split(sizes)
         return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+    def _view(self, whole: torch.Tensor, index: int) -> torch.Tensor:
+        """One of them."""
+        start, size = self._starts[index], self.partition.sizes[index]
+        return whole[start : start + size].view(self.shapes[index])
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether parameters are copies, so that what is written to them is lost at the next gather or step."""
+        return self.sharded or self.master is not self.shard
+
+    def in_place(self, index: int) -> bool:
+        """Whether a parameter is still the view of ``whole`` that it was made."""
+        wanted = self._view(self.whole, index) if self.resident else self._nothing
+        parameter = self.parameters[index]
+        return parameter.data_ptr() == wanted.data_ptr() and parameter.shape == wanted.shape
 
     # Parameters.
 
@@ -140,14 +159,19 @@ class Flat:
         gradient = parameter.grad
         if gradient is None:
             return
-        if self.bucket is None:
-            self.bucket = torch.full((self.partition.padded,), NOTHING, dtype=self._wire, device=self.whole.device)
-        view = self.views(self.bucket)[index]
+        view = self._view(self._filling(), index)
         gradient = (gradient.to_dense() if gradient.is_sparse else gradient).to(view.dtype)  # may round to −0.0
         before = view if index in self._collected else 0.0  # a reentrant backward brings it in parts
         torch.add(gradient, before, out=view)
         parameter.grad = None
         self._collected.add(index)
+
+    def _filling(self) -> torch.Tensor:
+        """The bucket; a new one has nothing in it yet."""
+        if self.bucket is None:
+            self._collected.clear()
+            self.bucket = torch.empty(self.partition.padded, dtype=self._wire, device=self.whole.device)
+        return self.bucket
 
     @property
     def waiting(self) -> bool:
@@ -159,10 +183,10 @@ class Flat:
         self.settle()
         for index in range(len(self.parameters)):
             self.collect(index)
-        bucket, self.bucket = self.bucket, None
-        if bucket is None:
-            bucket = torch.full((self.partition.padded,), NOTHING, dtype=self._wire, device=self.whole.device)
-        self._collected.clear()
+        bucket, self.bucket = self._filling(), None
+        for index in {*range(len(self.parameters))} - self._collected:
+            self._view(bucket, index).fill_(NOTHING)
+        bucket[sum(self.partition.sizes) :].fill_(NOTHING)  # the padding
         own = bucket.new_empty(self.partition.length)
         self._flying = own, bucket, self.exchange.reduce_scatter(own, bucket)
 
@@ -197,7 +221,6 @@ class Flat:
         """Forget all gradients."""
         self.settle()
         self.gradient = self.bucket = None
-        self._collected.clear()
         self.used = [False] * len(self.pieces)
         for each in [*self.parameters, *self.pieces]:
             each.grad = None

@@ -172,4 +172,4 @@ def _from_all(exchange: Exchange, thing: Any) -> list[Any]:
     collectives.all_gather(sizes, torch.tensor([mine.numel()], device=exchange.device), exchange.shard)
     parts = [torch.empty(int(size), dtype=torch.uint8, device=exchange.device) for size in sizes]
     collectives.all_gather(parts, mine, exchange.shard)
-    return [pickle.loads(bytes(part.tolist())) for part in parts]
+    return [pickle.loads(part.cpu().numpy().tobytes()) for part in parts]

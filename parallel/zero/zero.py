@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from ..alike import check_alike
 from ..mesh import Mesh
 from ..precision import Factory, Precision, at_the_edge
 from .arguments import check_arguments, check_optimizer
@@ -59,8 +60,7 @@ class Zero:
 
     Raises:
         ValueError: a stage that is not 1, 2 or 3; no trainable parameter; an optimizer that cannot work on pieces or
-            has other parameters; no process group.
-        MismatchError: ranks have different models.
+            has other parameters; no process group; ranks with different models or settings (all raise it).
     """
 
     gradient_scale = 1.0  # gradient_shards gives true sizes
@@ -83,6 +83,8 @@ class Zero:
         self.scale = chosen.loss_scale() if chosen is not None else None
         self.skips_overflow = self.scale is not None
         self._overflow = False
+        settings = f"stage={stage}, gather={gather}, prefetch={prefetch}, precision={chosen}"
+        check_alike(module, f"{settings}, reshard_after_forward={reshard_after_forward}", self.exchange.everyone)
         for buffer in module.buffers():
             self.exchange.spread(buffer)
         layers = find_layers(module)
@@ -93,6 +95,7 @@ class Zero:
         for flat in self.flats:
             flat.free()
         self._known = {id(p): (p.requires_grad, p.dtype, p.device) for p in module.parameters()}
+        self._note_versions()
         if chosen is not None:
             at_the_edge(module, chosen, self.scale)
         self._passes = Passes([layer.module for layer in layers], flats, stage, prefetch, reshard_after_forward)
@@ -122,6 +125,10 @@ class Zero:
                         optimizer.state[flat.pieces[index]] = cut_state(optimizer.state.pop(parameter), flat, index)
         return optimizer
 
+    def _note_versions(self) -> None:
+        """Whatever writes to a parameter in place counts it up; what is done here does not."""
+        self._versions = {id(p): p._version for p in self.module.parameters()}
+
     def _unchanged(self, module: nn.Module, inputs: object) -> None:
         for name, parameter in module.named_parameters():
             if id(parameter) not in self._known:
@@ -136,6 +143,14 @@ class Zero:
                 raise ValueError(
                     f"{name} was frozen when the module was wrapped: let it be trainable before, then freeze"
                 )
+        for flat in self.flats:
+            for index, (name, parameter) in enumerate(zip(flat.names, flat.parameters, strict=True)):
+                written = flat.is_copy and parameter._version != self._versions[id(parameter)]
+                if written or not flat.in_place(index):
+                    raise ValueError(
+                        f"{name} has been changed since the module was wrapped, and that would be lost, as the state "
+                        "is kept elsewhere: change what state_dict() gives, and load_state_dict() it"
+                    )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The module's forward."""
@@ -266,6 +281,7 @@ class Zero:
         for flat in self.flats:
             if not flat.sharded:
                 flat.arrive()
+        self._note_versions()
         load_optimizer(self.optimizer, self._homes, state["optimizer"])
         if self.scale is not None and state.get("scale") is not None:
             self.scale.load_state_dict(state["scale"])

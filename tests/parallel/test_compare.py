@@ -13,9 +13,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from collectives.span import Span
 from parallel import table
 from parallel.__main__ import DOOR
 from parallel.model import GPT, SIZES
+from parallel.overlap import overlap
 from parallel.strategies import STRATEGIES
 from parallel.table import Row
 
@@ -209,18 +211,49 @@ def spans(path: Path, category: str) -> list[Any]:
     return [event for event in events if event["ph"] == "X" and event["cat"] == category]
 
 
-@pytest.mark.parametrize(("strategy", "inside"), [("ddp", True), ("zero-1", False)])
-def test_a_trace_shows_buckets_leaving_during_the_backward_pass(strategy: str, inside: bool, tmp_path: Path) -> None:
-    """Messages of DDP begin before the backward pass has ended, on every rank; those of stage 1 begin in the step."""
+@pytest.mark.parametrize(
+    ("strategy", "bucket_mb", "within", "messages"),
+    [
+        ("ddp", 0.05, ("backward", "wait"), 2 * 3),
+        ("ddp", 25, ("wait", "wait"), 2),
+        ("zero-1", 0.05, ("step", "step"), 2 * (LAYERS + 1)),
+    ],
+)
+def test_a_trace_shows_when_buckets_leave(
+    strategy: str, bucket_mb: float, within: tuple[str, str], messages: int, tmp_path: Path
+) -> None:
+    """Buckets of DDP from the backward pass on; one of all gradients after the last of them; stage 1's in the step."""
     path = tmp_path / "trace.json"
-    options = ("--model", "tiny", "--ranks", 2, "--steps", 1, "--bucket-mb", 0.05)
-    command(*options, "--strategies", strategy, "--trace", path)
+    options = ("--model", "tiny", "--ranks", 2, "--steps", 1, "--bucket-mb", bucket_mb)
+    printed = command(*options, "--strategies", strategy, "--trace", path)
+    assert "of it under its backward pass" in printed
+    assert (", 0% of it under its backward pass" in printed) or within[0] == "backward"
     for rank in range(2):
-        [backward] = [e for e in spans(path, "compute") if e["name"] == "backward" and e["pid"] == rank]
-        sends = [e for e in spans(path, "send") if e["pid"] == rank]
-        assert len(sends) >= 2 * 3 if inside else len(sends) == 2 * (LAYERS + 1)
-        end = backward["ts"] + backward["dur"]
-        assert all(backward["ts"] < send["ts"] < end if inside else send["ts"] > end for send in sends)
+        parts = {e["name"]: e for e in spans(path, "compute") if e["pid"] == rank}
+        assert list(parts) == ["forward", "backward", "wait", "step"]
+        sends = [e["ts"] for e in spans(path, "send") if e["pid"] == rank]
+        assert len(sends) == messages
+        first, last = (parts[name] for name in within)
+        assert all(first["ts"] <= send < last["ts"] + last["dur"] for send in sends)
+
+
+def test_the_share_that_is_hidden() -> None:
+    """Seconds 2 to 5 of the backward pass, with gaps and overlaps; another rank and what is no message do not count."""
+    spans = [
+        Span(0, "compute", "forward", 0, 2),
+        Span(0, "compute", "backward", 2, 5),
+        Span(0, "send 0", "send to 1", 1, 3, link="0->1"),
+        Span(0, "recv 0", "receive from 1", 2.5, 3.5, link="1->0"),
+        Span(0, "recv 0", "receive from 1", 4, 7, link="1->0"),
+        Span(0, "send 0", "send to 1", 4.5, 6, link="0->1"),
+        Span(0, "reduce 0", "reduce", 3, 4),
+        Span(1, "compute", "backward", 0, 9),
+        Span(1, "recv 0", "receive from 0", 3, 4, link="0->1"),
+    ]
+    assert overlap(spans) == (2.5 + 3, 1.5 + 1)
+    assert overlap(spans, rank=1) == (1, 1)
+    assert table.hidden(spans) == "# rank 0 had messages under way for 5500.0 ms, 45% of it under its backward pass"
+    assert overlap([]) == (0, 0)
 
 
 def test_under_torchrun(tmp_path: Path) -> None:

@@ -477,7 +477,7 @@ def refused(what):
         ("frozen", "no trainable parameter"),
         ("wire", "give one of fp16, bf16, int8"),
         ("bucket", "give MiB of at least 0"),
-        ("settings", "bucket_mb or wire differ between ranks"),
+        ("settings", "settings differ between ranks"),
         ("twice", "averaged by another wrapper already"),
         ("differ", r"rank 0: 2 tensors, 12 elements; rank 1: 2 tensors, 16 elements"),
         ("added", "'late' was not there, or not trainable"),

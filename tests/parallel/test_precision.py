@@ -345,7 +345,7 @@ def test_saving_masters_and_scale(ranks, kind):
 
 
 def test_bad_input():
-    for wrong, words in [("fp8", "compute='fp8'"), (Precision("fp16", reduce="fp32"), "reduce")]:
+    for wrong, words in [("fp8", "precision='fp8'"), (Precision("fp16", reduce="fp32"), "reduce")]:
         with pytest.raises(ValueError, match=words):
             MixedPrecision(One(), sgd, wrong)
     with pytest.raises(ValueError, match="reduce='int8'"):

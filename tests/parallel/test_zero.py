@@ -13,7 +13,6 @@ from torch import nn
 from torch.nn import functional as F
 
 import parallel
-from collectives.launch import RankFailed
 from parallel.mesh import Mesh
 from parallel.model import GPT, Config
 from parallel.recompute import checkpoint
@@ -674,7 +673,7 @@ def bad_inputs():
         "returned a list": lambda: Zero(linear, list),
         "LBFGS": lambda: Zero(linear, torch.optim.LBFGS),
         "group 0": lambda: Zero(linear, lambda parameters: sgd(frozen.parameters())),
-        "compute='int8'": lambda: Zero(linear, sgd, precision="int8"),
+        "precision='int8'": lambda: Zero(linear, sgd, precision="int8"),
         "module is a list": lambda: Zero([linear], sgd),
     }
     return {words: refused(case) for words, case in cases.items()}
@@ -686,13 +685,25 @@ def test_bad_input_is_refused_before_anything_is_sent(ranks):
             assert words.strip() in message
 
 
-def different_models():
-    Zero(nn.Linear(3 + dist.get_rank(), 2), partial(torch.optim.SGD, lr=0.1))
+DIFFERENT = {
+    "shape": lambda rank: Zero(nn.Linear(3 + rank, 2), momentum),
+    "frozen": lambda rank: Zero(nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2).requires_grad_(rank == 0)), momentum),
+    "stage": lambda rank: Zero(nn.Linear(2, 2), momentum, stage=1 + rank % 2),
+    "prefetch": lambda rank: Zero(nn.Linear(2, 2), momentum, prefetch=rank),
+    "one copy of two": lambda rank: Zero(
+        nn.Linear(2, 2 + rank // 2), momentum, group=parallel.Mesh(dp_replicate=2, dp_shard=2)
+    ),
+}
 
 
-def test_ranks_with_different_models(ranks):
-    with pytest.raises(RankFailed, match="MismatchError"):
-        ranks(2, different_models)
+def different(what):
+    return refused(lambda: DIFFERENT[what](dist.get_rank()))
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_ranks_that_differ_are_refused_on_all(ranks, what):
+    for said in ranks(4, different, what):
+        assert "differ between ranks (rank 0:" in said
 
 
 def nan_on_one(stage):
@@ -761,6 +772,43 @@ def test_freezing_later_thawing_converting_and_new_parameters(ranks, stage):
         assert "layers.1.gain was frozen" in thawed
         assert "was torch.float64 on cpu when the module was wrapped, and is torch.float32 on cpu" in converted
         assert "extra.weight is a new parameter" in extra
+
+
+def lost(stage, precision, how):
+    """What the forward says after a parameter has been written to or replaced; and after loading what it shall be."""
+    module = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 2))
+    zero = Zero(module, adamw, stage=stage, precision=precision)
+    x = torch.ones(1, 3)
+    zero(x).sum().backward()
+    zero.step()
+    state = zero.state_dict()
+    if how == "written":
+        with torch.no_grad():
+            module[1].weight.fill_(0.5)
+    else:
+        module[1].weight.data = torch.full((2, 3), 0.5, dtype=module[1].weight.dtype)
+    try:
+        zero(x)
+    except ValueError as error:
+        said = str(error)
+    else:
+        return zero.state_dict()["module"]["1.weight"]
+    if how == "written":
+        state["module"]["1.weight"].fill_(0.5)
+        zero.load_state_dict(state)
+        zero(x)
+    return said
+
+
+@pytest.mark.parametrize("how", ["written", "replaced"])
+@pytest.mark.parametrize(("stage", "precision"), [(1, None), (2, "bf16"), (3, None), (3, "bf16")])
+def test_what_would_be_lost_is_refused(ranks, stage, precision, how):
+    """Where the parameter is the state itself, what is written to it counts; elsewhere it would silently be undone."""
+    for found in ranks(2, lost, stage, precision, how):
+        if (stage, how) == (1, "written"):
+            assert found.eq(0.5).all()
+        else:
+            assert "1.weight has been changed since the module was wrapped" in found
 
 
 def failing_passes(stage):

@@ -1,6 +1,10 @@
-"""``python -m tests.system.duel``: unmodified PyTorch on backend ``ring`` beside gloo, and beside a second gloo.
+"""``python -m tests.system.duel``: ours beside PyTorch's on gloo, and beside a second group of PyTorch's.
+
+Unmodified PyTorch on backend ``ring``; ``parallel.DistributedDataParallel`` beside torch's, and ``parallel.Zero`` in
+stage 3 beside FSDP2, which train the GPT ``25m``.
 
 python -m tests.system.duel --client ddp,fsdp2 --ranks 2,4 --rounds 60 --json duel.json
+python -m tests.system.duel --client parallel-ddp,parallel-zero-3 --ranks 2,4 --rounds 60
 python -m tests.system.duel --client reduce_scatter,all_reduce,all_gather --sizes 1K,64K,8M,25M --ranks 2
 """
 
@@ -18,18 +22,32 @@ import torch.distributed as dist
 
 from collectives.bench.settings import parse_size
 from collectives.launch import run
-from tests.system.duel.clients import COLLECTIVES, TRAINING, Step
+from tests.system.duel.clients import COLLECTIVES, TRAINING, Step, match
 from tests.system.duel.contest import contest
 
 
 def timed(client: str, nbytes: int, count: int, repeats: int) -> dict[str, object]:
     """On every rank: three groups of the same ranks, and a client on each."""
     warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 has renamed two functions
-    make = TRAINING[client] if client in TRAINING else COLLECTIVES[client](nbytes)
-    groups = {"ring": dist.new_group(backend="ring"), "gloo": dist.new_group(), "gloo again": dist.new_group()}
-    steps = {name: make(group) for name, group in groups.items()}
+    found = match(client, nbytes)
+    (ours, our_client), (native, their_client) = found.ours, found.native
+    null = f"{native} again"
+    steps = {
+        ours: our_client(dist.new_group(backend=found.backend)),
+        native: their_client(dist.new_group()),
+        null: their_client(dist.new_group()),
+    }
     many = {name: partial(_repeat, step, repeats) for name, step in steps.items()}
-    return contest(many, "ring", "gloo", "gloo again", count)
+    result = {"names": [ours, native], **contest(many, ours, native, null, count)}
+    if client in TRAINING:
+        _check_alike({name: float(step()) for name, step in steps.items()})
+    return result
+
+
+def _check_alike(losses: dict[str, float]) -> None:
+    """All contestants have made the same steps on the same data, so a rank's loss must be the same."""
+    if not max(losses.values()) - min(losses.values()) < 1e-3:
+        raise RuntimeError(f"the contestants' losses differ: {losses}")
 
 
 def _repeat(step: Step, repeats: int) -> None:
@@ -67,8 +85,8 @@ def show(found: dict[str, Any]) -> None:
     said = "" if found["counts"] else "   (does not count: the null is outside 0.97 to 1.03)"
     size = f" {found['bytes']} bytes" if found["bytes"] else ""
     print(
-        f"{found['client']}{size}, {found['ranks']} ranks: ring / gloo {found['ratio']:.3f} [{low:.3f}, {high:.3f}], "
-        f"null {found['null']:.3f}; ms: {ms}{said}",
+        f"{found['client']}{size}, {found['ranks']} ranks: {' / '.join(found['names'])} {found['ratio']:.3f} "
+        f"[{low:.3f}, {high:.3f}], null {found['null']:.3f}; ms: {ms}{said}",
         flush=True,
     )
 

@@ -1,9 +1,10 @@
-"""What is timed: one training step of a client of PyTorch's, or one collective, on a group of a given backend."""
+"""What is timed: one training step of a data-parallel client, or one collective, on a group of a given backend."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -11,44 +12,105 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
+import parallel
+from parallel.model import GPT, SIZES, cross_entropy
+
 WIDTH, DEPTH, BATCH = 2048, 6, 64  # 25.2 million parameters
+ROWS, LENGTH = 2, 64  # of tokens, a rank's
 
-Step = Callable[[], object]
-
-
-def model() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(DEPTH)))
+Step = Callable[[], Any]
+Loss = Callable[[], torch.Tensor]
+Client = Callable[[dist.ProcessGroup], Step]
 
 
 def ddp(group: dist.ProcessGroup) -> Step:
     """DDP with its default buckets, which are views of the gradients."""
-    wrapped = nn.parallel.DistributedDataParallel(model(), process_group=group, gradient_as_bucket_view=True)
-    return _training(wrapped, wrapped.parameters())
+    wrapped = nn.parallel.DistributedDataParallel(layers(), process_group=group, gradient_as_bucket_view=True)
+    return _training(_squares(wrapped), wrapped.parameters())
 
 
 def fsdp2(group: dist.ProcessGroup) -> Step:
     """FSDP2, block by block, and the rest at the root."""
-    sharded, mesh = copy.deepcopy(model()), DeviceMesh.from_group(group, "cpu")
-    for block in sharded:
-        fully_shard(block, mesh=mesh)
-    fully_shard(sharded, mesh=mesh)
-    return _training(sharded, sharded.parameters())
+    sharded = _cut(layers(), layers, group)
+    return _training(_squares(sharded), sharded.parameters())
 
 
-def _training(wrapped: nn.Module, parameters: object) -> Step:
-    optimizer = torch.optim.SGD(parameters, lr=0.01)  # type: ignore[arg-type]
+def gpt_ddp(group: dist.ProcessGroup) -> Step:
+    wrapped = nn.parallel.DistributedDataParallel(gpt(), process_group=group, gradient_as_bucket_view=True)
+    return _training(_cross_entropy(wrapped), wrapped.parameters())
+
+
+def gpt_our_ddp(group: dist.ProcessGroup) -> Step:
+    wrapped = parallel.DistributedDataParallel(gpt(), group)
+    return _training(_cross_entropy(wrapped), wrapped.parameters())
+
+
+def gpt_fsdp2(group: dist.ProcessGroup) -> Step:
+    model = gpt()
+    sharded = _cut(model, model.blocks, group)
+    return _training(_cross_entropy(sharded), sharded.parameters())
+
+
+def gpt_our_zero3(group: dist.ProcessGroup) -> Step:
+    zero = parallel.Zero(gpt(), sgd, stage=3, group=group)
+    return _steps(_cross_entropy(zero), zero)
+
+
+def layers() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(DEPTH)))
+
+
+def gpt() -> GPT:
+    torch.manual_seed(0)
+    return GPT(SIZES["25m"])
+
+
+def sgd(parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.01)
+
+
+def _squares(model: Callable[..., torch.Tensor]) -> Loss:
     data = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(dist.get_rank()))
+    return lambda: model(data).square().mean()
 
-    def step() -> None:
-        wrapped(data).square().mean().backward()
+
+def _cross_entropy(model: Callable[..., torch.Tensor]) -> Loss:
+    numbers = torch.Generator().manual_seed(dist.get_rank())
+    rows = torch.randint(SIZES["25m"].vocabulary, (ROWS, LENGTH + 1), generator=numbers)
+    tokens, targets = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+
+    def loss() -> torch.Tensor:
+        total, count = cross_entropy(model(tokens), targets)
+        return total / count
+
+    return loss
+
+
+def _cut(model: nn.Module, blocks: Iterable[nn.Module], group: dist.ProcessGroup) -> nn.Module:
+    mesh = DeviceMesh.from_group(group, "cpu")
+    for block in blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return model
+
+
+def _training(loss: Loss, parameters: Iterable[torch.Tensor]) -> Step:
+    return _steps(loss, sgd(parameters))
+
+
+def _steps(loss: Loss, optimizer: torch.optim.Optimizer | parallel.Zero) -> Step:
+    def step() -> torch.Tensor:
+        now = loss()
+        now.backward()
         optimizer.step()
         optimizer.zero_grad()
+        return now.detach()
 
     return step
 
 
-def reduce_scatter(nbytes: int) -> Callable[[dist.ProcessGroup], Step]:
+def reduce_scatter(nbytes: int) -> Client:
     def client(group: dist.ProcessGroup) -> Step:
         ranks = dist.get_world_size(group)
         whole = torch.zeros(max(ranks, nbytes // 4 // ranks * ranks))
@@ -58,7 +120,7 @@ def reduce_scatter(nbytes: int) -> Callable[[dist.ProcessGroup], Step]:
     return client
 
 
-def all_reduce(nbytes: int) -> Callable[[dist.ProcessGroup], Step]:
+def all_reduce(nbytes: int) -> Client:
     def client(group: dist.ProcessGroup) -> Step:
         data = torch.zeros(max(1, nbytes // 4))
         return lambda: dist.all_reduce(data, group=group)
@@ -66,7 +128,7 @@ def all_reduce(nbytes: int) -> Callable[[dist.ProcessGroup], Step]:
     return client
 
 
-def all_gather(nbytes: int) -> Callable[[dist.ProcessGroup], Step]:
+def all_gather(nbytes: int) -> Client:
     def client(group: dist.ProcessGroup) -> Step:
         ranks = dist.get_world_size(group)
         part = torch.zeros(max(1, nbytes // 4 // ranks))
@@ -76,5 +138,28 @@ def all_gather(nbytes: int) -> Callable[[dist.ProcessGroup], Step]:
     return client
 
 
-TRAINING = {"ddp": ddp, "fsdp2": fsdp2}
+@dataclass(frozen=True)
+class Match:
+    """Ours on a group of ``backend``, and PyTorch's on gloo, by name."""
+
+    ours: tuple[str, Client]
+    native: tuple[str, Client]
+    backend: str = "gloo"
+
+
+def _on_ring(client: Client) -> Match:
+    return Match(("ring", client), ("gloo", client), "ring")
+
+
+TRAINING = {
+    "ddp": _on_ring(ddp),
+    "fsdp2": _on_ring(fsdp2),
+    "parallel-ddp": Match(("parallel", gpt_our_ddp), ("torch", gpt_ddp)),
+    "parallel-zero-3": Match(("parallel", gpt_our_zero3), ("FSDP2", gpt_fsdp2)),
+}
 COLLECTIVES = {"all_reduce": all_reduce, "reduce_scatter": reduce_scatter, "all_gather": all_gather}
+
+
+def match(client: str, nbytes: int) -> Match:
+    """By name; of a collective, with so many bytes."""
+    return TRAINING[client] if client in TRAINING else _on_ring(COLLECTIVES[client](nbytes))
