@@ -143,13 +143,13 @@ def _squares(pieces: list[Piece], mesh: Mesh | None) -> torch.Tensor:
     device = pieces[0][1].device if pieces else _default_device(mesh)
     total = torch.zeros((), dtype=torch.float64, device=device)
     for parameter, gradient in pieces:
-        if _counts(parameter, mesh):
+        if counts(parameter, mesh):
             wide = torch.promote_types(gradient.dtype, torch.float32)
             total += torch.linalg.vector_norm(gradient, dtype=wide).double().square()
     return total
 
 
-def _counts(parameter: nn.Parameter, mesh: Mesh | None) -> bool:
+def counts(parameter: nn.Parameter, mesh: Mesh | None) -> bool:
     """Whether this rank is the one that adds what it holds of the parameter: the first of those that hold the same."""
     if mesh is None:
         return True

@@ -129,8 +129,14 @@ class _Leave(torch.autograd.Function):
         return (gradients[0] * factor).to(ctx.dtype), None
 
 
-def at_the_edge(module: nn.Module, precision: Precision, scale: LossScale | None) -> None:
-    """Cast the buffers and what goes into a module; its floating outputs are fp32, and their gradients scaled."""
+def at_the_edge(
+    module: nn.Module, precision: Precision, scale: LossScale | None, edge: nn.Module | None = None
+) -> None:
+    """Cast the buffers and what goes into a module; its floating outputs are fp32, and their gradients scaled.
+
+    Args:
+        edge: what goes in, and comes out, of this part of the module instead.
+    """
     for holder in module.modules():
         for name, buffer in holder._buffers.items():
             if buffer is not None and buffer.is_floating_point():
@@ -142,8 +148,8 @@ def at_the_edge(module: nn.Module, precision: Precision, scale: LossScale | None
     def leave(module: nn.Module, args: Any, outputs: Any) -> Any:
         return tree_map_only(torch.Tensor, partial(_leave, scale=scale), outputs)
 
-    module.register_forward_pre_hook(enter, with_kwargs=True)
-    module.register_forward_hook(leave)
+    (edge or module).register_forward_pre_hook(enter, with_kwargs=True)
+    (edge or module).register_forward_hook(leave)
 
 
 def _leave(output: torch.Tensor, scale: LossScale | None) -> torch.Tensor:
@@ -167,6 +173,8 @@ class MixedPrecision:
         precision: a name or a ``Precision``. Its ``reduce`` must be None: the wrapper reduces.
         group: the ranks that have the same parameters, and skip a step together; None is the default group, if there is
             one. Beside tensor or pipeline parallelism a ``Mesh``: its axis dp has the same, all of it skips together.
+        edge: the part of the module through which data leave the network, where that is not all of it: the last chunk
+            of a pipeline; on ranks without it, any other module.
 
     Attributes:
         optimizer: for schedulers; scale: the ``LossScale`` of fp16, else None; skips_overflow: whether ``step`` leaves
@@ -179,6 +187,7 @@ class MixedPrecision:
         optimizer: Factory,
         precision: Precision | str = "fp16",
         group: dist.ProcessGroup | Mesh | None = None,
+        edge: nn.Module | None = None,
     ) -> None:
         chosen = Precision.of(precision)
         if chosen is None or chosen.reduce is not None:
@@ -199,7 +208,7 @@ class MixedPrecision:
         self.optimizer = optimizer(self._masters)
         self.scale = chosen.loss_scale()
         self.skips_overflow = self.scale is not None
-        at_the_edge(module, chosen, self.scale)
+        at_the_edge(module, chosen, self.scale, edge)
 
     def parameters(self) -> Iterable[nn.Parameter]:
         """The fp32 masters, with the gradients so far in true size: for clipping."""
@@ -230,10 +239,18 @@ class MixedPrecision:
             if flag:
                 return False
         self.optimizer.step()
-        with torch.no_grad():
-            for rounded, master in zip(self._rounded, self._masters, strict=True):
-                rounded.copy_(master)
+        self.publish()
         return True
+
+    @torch.no_grad()
+    def publish(self) -> None:
+        """The masters have changed: round them into the parameters."""
+        for rounded, master in zip(self._rounded, self._masters, strict=True):
+            rounded.copy_(master)
+
+    def masters(self) -> dict[int, nn.Parameter]:
+        """Each trainable parameter's fp32 master, by the parameter's ``id``."""
+        return dict(zip(map(id, self._rounded), self._masters, strict=True))
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -269,9 +286,9 @@ class MixedPrecision:
         if shapes != wanted:
             raise ValueError(f"state has parameters of shapes {shapes}, but the module {wanted}")
         with torch.no_grad():
-            for master, rounded, value in zip(self._masters, self._rounded, state["masters"], strict=True):
+            for master, value in zip(self._masters, state["masters"], strict=True):
                 master.copy_(value)
-                rounded.copy_(master)
+        self.publish()
         self.optimizer.load_state_dict(state["optimizer"])
         if self.scale is not None and state["scale"] is not None:
             self.scale.load_state_dict(state["scale"])

@@ -131,6 +131,11 @@ class Pipeline:
             )
         return made
 
+    @property
+    def sent(self) -> int:
+        """Bytes that this rank has sent to other stages so far."""
+        return self._post.sent
+
     def actions(self) -> Iterator[Action]:
         """What this rank does in a step, in order."""
         return (action for turn in self._turns if not isinstance(turn, Exchange) for action in turn)

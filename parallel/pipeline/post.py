@@ -36,6 +36,7 @@ class Post:
     Attributes:
         rank, size: within the group; everywhere: the group's ranks among all.
         streaming: messages may be posted one by one, whenever it is (gloo).
+        sent: bytes so far.
         label: says in words what all ranks run, the same on all; schedule: its name; step: where this rank is in it.
     """
 
@@ -46,6 +47,7 @@ class Post:
         self._worker = Worker(f"pipeline-{self.rank}")
         self.timeout = self._ours.timeout if timeout is None else timeout
         self.label, self.schedule, self.step = "pipeline", "", 0
+        self.sent = 0
         self.everywhere = dist.get_process_group_ranks(self.group)
         # all ranks make their pipelines in the same order, so this is the same number on all
         self.number = self._link.store.add(f"pipeline/made/{self.rank}", 1)
@@ -58,6 +60,7 @@ class Post:
 
     def send(self, tensors: Sequence[Tensor], to: int, name: str) -> Handles:
         """Begin to send; the tensors must live, and stay as they are, until it is waited for. gloo only."""
+        self.sent += sum(tensor.nbytes for tensor in tensors)
         return self._posted(self._link.wire.send, tensors, to, name, "send")
 
     def _posted(self, verb: Callable[..., Any], tensors: Sequence[Tensor], peer: int, name: str, word: str) -> Handles:
@@ -73,6 +76,7 @@ class Post:
 
     def batch(self, sends: Sequence[tuple[Tensor, int]], receives: Sequence[tuple[Tensor, int]]) -> Handles:
         """Begin to send and to receive, all at once: ``(tensor, peer)`` each. NCCL's way."""
+        self.sent += sum(tensor.nbytes for tensor, _ in sends)
         operations = [dist.P2POp(dist.irecv, tensor, group=self.group, group_peer=peer) for tensor, peer in receives]
         operations += [dist.P2POp(dist.isend, tensor, group=self.group, group_peer=peer) for tensor, peer in sends]
         return dist.batch_isend_irecv(operations) if operations else []

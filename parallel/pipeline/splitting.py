@@ -16,6 +16,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from ..clip import OWN
 from .stages import Stages
 
 
@@ -24,8 +25,11 @@ class Splittable(Protocol):
 
     embedding: nn.Embedding
     blocks: nn.ModuleList
-    norm: nn.Module
     head: nn.Linear
+
+    @property
+    def norm(self) -> nn.Module:
+        """Before the head."""
 
 
 def balanced(layers: int, stages: int) -> list[range]:
@@ -106,6 +110,7 @@ def split(model: Splittable, stages: Stages, rank: int) -> tuple[list[Stage], di
     if not tied or rank not in (first, last):
         return chunks, {}
     copy = nn.Parameter(embedding.detach().clone(), embedding.requires_grad) if rank == last else embedding
+    vars(copy).update(vars(embedding))  # how tensor-parallel ranks share it
     head.weight = copy
-    copy.split_over = ()  # type: ignore[attr-defined]
+    copy.split_over = tuple(axis for axis in getattr(copy, "split_over", OWN) if axis != "pp")  # type: ignore[attr-defined]
     return chunks, {"embedding.weight": copy}

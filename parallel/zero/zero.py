@@ -48,6 +48,8 @@ class Zero:
         prefetch: layers fetched ahead of the one that runs; with 0 nothing overlaps, and least memory is used.
         precision: None leaves dtypes as they are; ``"fp32"``, ``"bf16"``, ``"fp16"`` or a ``Precision``. The rounded
             ones have fp32 masters, fp16 a loss scale; inputs are cast, outputs fp32.
+        edge: with a precision, the part of the module through which data leave the network, where that is not all of
+            it: see ``MixedPrecision``.
         reshard_after_forward: stage 3: False keeps parameters whole until the backward has used them: a third less is
             sent, and all are whole at once.
 
@@ -75,6 +77,7 @@ class Zero:
         prefetch: int = 1,
         precision: Precision | str | None = None,
         reshard_after_forward: bool = True,
+        edge: nn.Module | None = None,
     ) -> None:
         check_arguments(module, optimizer, stage, prefetch)
         chosen = Precision.of(precision)
@@ -97,7 +100,7 @@ class Zero:
         self._known = {id(p): (p.requires_grad, p.dtype, p.device) for p in module.parameters()}
         self._note_versions()
         if chosen is not None:
-            at_the_edge(module, chosen, self.scale)
+            at_the_edge(module, chosen, self.scale, edge)
         self._passes = Passes([layer.module for layer in layers], flats, stage, prefetch, reshard_after_forward)
         module.register_forward_pre_hook(self._unchanged, prepend=True)  # before anything is gathered
 
@@ -197,11 +200,12 @@ class Zero:
         if self._overflow:
             return False
         self.optimizer.step()
-        self._publish()
+        self.publish()
         self._passes.forget()
         return True
 
-    def _publish(self) -> None:
+    def publish(self) -> None:
+        """The pieces have changed: parameters follow; all ranks call it."""
         trained = [flat for flat in self.flats if flat.trainable]
         for flat in trained:
             flat.publish()

@@ -1,0 +1,140 @@
+"""``python -m parallel train`` and what it stands on: every mesh is one process, a checkpoint fits every mesh."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.nn import functional as F
+
+from parallel.checkpoints import Folder
+from parallel.checkpoints.folder import find
+from parallel.training.build import EPS
+from parallel.training.models import MODELS, build
+from parallel.training.recipe import Recipe
+from parallel.training.text import Text
+from parallel.training.training import Training
+
+ROOT = Path(__file__).parents[2]
+EXACT = Recipe(model="tiny", precision="fp64", batch=7, sequence=19, seed=5, lr=0.01, warmup=2)
+
+
+def trained(recipe: Recipe, steps: int, save: str | None = None, resume: str | None = None) -> Any:
+    """Losses, norms and (where they are whole) parameters after some more steps, on every rank."""
+    training, text = Training(recipe), Text(__file__)
+    if resume is not None:
+        training.load(find(resume))
+    taken = [training.step(text.rows(training.steps, recipe.batch, recipe.sequence, recipe.seed)) for _ in range(steps)]
+    if save is not None:
+        folder = Folder(save)
+        if dist.get_rank() == 0:
+            folder.prepare()
+        training.save(folder)
+    return [(step.loss, step.grad_norm) for step in taken], whole(training)
+
+
+def whole(training: Training) -> dict[str, torch.Tensor]:
+    """The parameters that this rank is the first to hold, by name in the whole model: put together from all ranks."""
+    found: dict[str, torch.Tensor] = {}
+    everyone: list[Any] = [None] * dist.get_world_size()
+    mine = [(held.name, held.place, held.weight.detach().flatten()) for held in training.holdings() if held.first]
+    dist.all_gather_object(everyone, mine)
+    for name, place, values in (entry for entries in everyone for entry in entries):
+        place.fill(found.setdefault(name, torch.full(place.shape, torch.nan, dtype=values.dtype)), values)
+    return found
+
+
+def plain(recipe: Recipe, steps: int) -> Any:
+    """The same by torch alone: one process, one batch, its own AdamW and clipping."""
+    torch.manual_seed(recipe.seed)
+    model, text = build(MODELS[recipe.model]).double(), Text(__file__)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.lr, eps=EPS)
+    found = []
+    for step in range(steps):
+        rows = text.rows(step, recipe.batch, recipe.sequence, recipe.seed)
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.lr * min(1.0, (step + 1) / (recipe.warmup + 1))
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(rows[:, :-1]).flatten(0, 1), rows[:, 1:].flatten())
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.max_norm)
+        optimizer.step()
+        found.append((loss.item(), norm.item()))
+    return found, dict(model.named_parameters())
+
+
+def assert_same(found: Any, wanted: Any, tolerance: float = 1e-9) -> None:
+    assert found[0] == [pytest.approx(pair, rel=tolerance, abs=tolerance) for pair in wanted[0]]
+    assert found[1].keys() == wanted[1].keys()
+    for name, value in wanted[1].items():
+        torch.testing.assert_close(found[1][name], value, rtol=0, atol=tolerance, msg=name)
+
+
+def alike(ranks: Any, recipe: Recipe, tolerance: float = 1e-9, steps: int = 4) -> None:
+    wanted = plain(recipe, steps)
+    for found in ranks(recipe.ranks, trained, recipe, steps):
+        assert_same(found, wanted, tolerance)
+
+
+@pytest.mark.parametrize("dp", [1, 2, 3])
+@pytest.mark.parametrize(
+    "way",
+    [{}, {"zero": 1}, {"zero": 2, "microbatches": 2}, {"zero": 3, "recompute": True}, {"microbatches": 2},
+     {"offload": "activations", "recompute": True}, {"zero": 3, "offload": "activations", "microbatches": 2}],
+    ids=str,
+)  # fmt: skip
+def test_data_parallel_is_one_process(ranks: Any, dp: int, way: dict[str, Any]) -> None:
+    alike(ranks, replace(EXACT, dp=dp, **way))
+
+
+MESHES: list[dict[str, Any]] = [
+    {"tp": 2},
+    {"tp": 2, "sp": True, "recompute": True},
+    {"tp": 2, "dp": 2},
+    {"tp": 2, "dp": 2, "zero": 3, "microbatches": 2},
+    {"tp": 2, "dp": 2, "zero": 2, "sp": True},
+    {"pp": 2, "microbatches": 3},
+    {"pp": 2, "dp": 2, "microbatches": 2},
+    {"pp": 2, "dp": 2, "zero": 1, "microbatches": 2, "recompute": True},
+    {"pp": 2, "tp": 2, "microbatches": 2},
+    {"pp": 2, "tp": 2, "dp": 2, "microbatches": 2, "sp": True},
+    {"pp": 2, "tp": 2, "dp": 2, "microbatches": 2, "zero": 1, "offload": "activations"},
+]
+
+
+@pytest.mark.parametrize("model", ["tiny", "llama-tiny"])
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_every_mesh_is_one_process(ranks: Any, mesh: dict[str, Any], model: str) -> None:
+    alike(ranks, replace(EXACT, model=model, **mesh))
+
+
+def test_four_ranks_share_heads_and_a_sequence_that_they_do_not_divide(ranks: Any) -> None:
+    alike(ranks, replace(EXACT, tp=4, sp=True))
+
+
+@pytest.mark.parametrize("schedule", ["naive", "gpipe", "interleaved", "zb-h1", "zb-h2", "zbv"])
+@pytest.mark.parametrize("more", [{}, {"dp": 2, "zero": 1}, {"tp": 2}], ids=str)
+def test_every_schedule_is_one_process(ranks: Any, schedule: str, more: dict[str, int]) -> None:
+    recipe = replace(
+        EXACT, model="small", pp=2, microbatches=1 if schedule == "naive" else 2, schedule=schedule, **more
+    )
+    alike(ranks, recipe, steps=2)
+
+
+@pytest.mark.parametrize("mesh", [{"dp": 2}, {"dp": 2, "zero": 3}, {"tp": 2}, {"pp": 2, "microbatches": 2}], ids=str)
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_rounded_runs_stay_near_and_agree_on_skipping(ranks: Any, mesh: dict[str, Any], precision: str) -> None:
+    """fp16 begins with a loss scale of 2¹⁶; whichever rank overflows, all leave the step out."""
+    wanted = plain(replace(EXACT, precision="fp64"), 4)[0]
+    each = [found[0] for found in ranks(2, trained, replace(EXACT, precision=precision, **mesh), 4)]
+    assert all(found == each[0] for found in each)
+    assert [loss for loss, _ in each[0]] == pytest.approx([loss for loss, _ in wanted], rel=0.02)
+
+
+def test_the_update_on_the_host_is_the_same_in_fp32(ranks: Any) -> None:
+    for zero in (0, 3):
+        alike(ranks, replace(EXACT, dp=2, zero=zero, offload="optimizer"), tolerance=1e-5)
