@@ -5,8 +5,9 @@ Everything public imports from here. Schedules need no torch; it is imported whe
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazy import lazy
 
 if TYPE_CHECKING:
     from .auto import choose
@@ -56,7 +57,6 @@ _HOME = {
     "schedule": ("Buffer", "Recv", "Reduce", "Schedule", "Send"),
     "work": ("Work",),
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "Buffer",
@@ -96,14 +96,4 @@ __all__ = [
     "split",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy(__name__, _HOME)

@@ -5,8 +5,9 @@ Everything public imports from here. Schedules and closed forms need no torch; i
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from collectives.lazy import lazy
 
 if TYPE_CHECKING:
     from .clip import clip_grad_norm_
@@ -34,7 +35,6 @@ _HOME = {
     "tensor": ("TensorParallel", "parallelize_", "vocab_parallel_cross_entropy"),
     "zero": ("Zero",),
 }
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = [
     "DataParallel",
@@ -54,14 +54,4 @@ __all__ = [
     "vocab_parallel_cross_entropy",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_MODULE_OF[name]}", __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy(__name__, _HOME)

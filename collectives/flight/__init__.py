@@ -12,8 +12,9 @@ Only ``flight`` needs torch: names are loaded when they are used, so that record
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ..lazy import lazy
 
 if TYPE_CHECKING:
     from .explanation import explain
@@ -22,20 +23,12 @@ if TYPE_CHECKING:
     from .records import read_flights
 
 _HOME = {
-    "Flight": "flight",
-    "current": "flight",
-    "explain": "explanation",
-    "read_dumps": "pytorch",
-    "read_flights": "records",
-    "record": "flight",
+    "explanation": ("explain",),
+    "flight": ("Flight", "current", "record"),
+    "pytorch": ("read_dumps",),
+    "records": ("read_flights",),
 }
 
 __all__ = ["Flight", "current", "explain", "read_dumps", "read_flights", "record"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy(__name__, _HOME)

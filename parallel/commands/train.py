@@ -36,10 +36,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--zero", type=int, default=0, metavar="STAGE", help="what data-parallel ranks cut, 0 to 3 (default 0, nothing)"
     )
     add("--schedule", default="1f1b", metavar="NAME", help="of the pipeline (default 1f1b)")
+    add("--vpp", type=int, metavar="N", help="chunks a rank, for schedules that leave it open")
     add("--microbatches", type=int, metavar="N", help="of each replica (default as many as stages)")
     add("--precision", default="fp32", metavar="NAME", help="fp32, fp64, bf16 or fp16 (default fp32)")
-    add("--recompute", action="store_true", help="keep the input of each block only, and run it again")
-    add("--offload", default="none", metavar="WHAT", help="none, activations, optimizer or both, to a slower tier")
+    add(
+        "--recompute",
+        nargs="?",
+        const="full",
+        default="none",
+        metavar="WHAT",
+        help="none, or full: a block's input is kept",
+    )
+    add("--offload", default="", metavar="A,B", help="activations and optimizer, to a slower tier (default nothing)")
     add("--batch", type=int, metavar="ROWS", help="of all ranks together (default 8, or one a microbatch)")
     add("--sequence", type=int, default=64, metavar="BYTES", help="of a row (default 64)")
     add("--lr", type=float, default=1e-3, metavar="RATE", help="learning rate (default 0.001)")
@@ -110,10 +118,11 @@ def _checked(args: argparse.Namespace, launched_ranks: int | None) -> Plan:
     dp = _data_ranks(args, launched_ranks)
     microbatches = args.pp if args.microbatches is None else args.microbatches
     batch = max(8, dp * microbatches) if args.batch is None else args.batch
-    axes = ("pp", "tp", "sp", "zero", "schedule")
-    rest = ("model", "precision", "recompute", "offload", "sequence", "lr", "warmup", "max_norm", "seed", "text")
+    axes = ("pp", "tp", "sp", "zero", "schedule", "vpp")
+    rest = ("model", "precision", "recompute", "sequence", "lr", "warmup", "max_norm", "seed", "text")
     given = {name: getattr(args, name) for name in (*axes, *rest)}
-    recipe = Recipe(dp=dp, batch=batch, microbatches=microbatches, **given)
+    offload = tuple(each for each in args.offload.split(",") if each not in ("", "none"))
+    recipe = Recipe(dp=dp, batch=batch, microbatches=microbatches, offload=offload, **given)
     recipe.check(MODELS[args.model])
     for name in ("steps", "save_every", "keep"):
         if getattr(args, name) < 1:

@@ -60,7 +60,7 @@ def assemble(recipe: Recipe, mesh: Mesh) -> Built:
 
 
 def _straight(recipe: Recipe, mesh: Mesh, model: Model, loss: Loss) -> Built:
-    if recipe.recompute:
+    if recipe.recompute == "full":
         for block in model.blocks:
             block.forward = partial(checkpoint, block.forward)
     optimizer = _optimizer(recipe, mesh, model, model)
@@ -71,7 +71,7 @@ def _straight(recipe: Recipe, mesh: Mesh, model: Model, loss: Loss) -> Built:
 
 def _pipelined(recipe: Recipe, mesh: Mesh, model: Model, loss: Loss) -> Built:
     schedule = find(recipe.schedule)
-    stages, rank = Stages(schedule, recipe.pp), mesh.coordinates()["pp"]
+    stages, rank = Stages(schedule, recipe.pp, recipe.vpp), mesh.coordinates()["pp"]
     chunks, tied = split(model, stages, rank)
     module = nn.ModuleList(chunks)
     last = chunks[stages.home[-1][1]] if stages.home[-1][0] == rank else nn.Identity()
@@ -83,7 +83,7 @@ def _pipelined(recipe: Recipe, mesh: Mesh, model: Model, loss: Loss) -> Built:
         loss,
         loss.count,
         mesh,
-        recipe.recompute,
+        recipe.recompute == "full",
         tied,
         zero=optimizer if isinstance(optimizer, Zero) else None,
     )
@@ -98,7 +98,7 @@ def _optimizer(
 ) -> torch.optim.Optimizer | MixedPrecision | Zero:
     """Who updates the module. edge: where outputs leave the network."""
     rounded = recipe.precision if recipe.precision in ("bf16", "fp16") else None
-    make = partial(_adam, lr=recipe.lr, on_host=recipe.offload in ("optimizer", "both"))
+    make = partial(_adam, lr=recipe.lr, on_host="optimizer" in recipe.offload)
     if recipe.zero:
         return Zero(module, make, recipe.zero, mesh, precision=rounded, edge=edge)
     if rounded is not None:
@@ -112,4 +112,4 @@ def _adam(parameters: Iterable[Any], lr: float, on_host: bool) -> torch.optim.Op
 
 
 def _away(recipe: Recipe, module: nn.Module) -> Activations | None:
-    return Activations(keep=module.parameters()) if recipe.offload in ("activations", "both") else None
+    return Activations(keep=module.parameters()) if "activations" in recipe.offload else None

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from ..model import Config
 
 PRECISIONS = ("fp32", "fp64", "bf16", "fp16")
-OFFLOADS = ("none", "activations", "optimizer", "both")
+RECOMPUTES = ("none", "full")
+OFFLOADS = ("activations", "optimizer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +26,11 @@ class Recipe:
     """One run.
 
     model: one of ``models.MODELS``. dp, pp, tp: ranks along each axis. sp: sequence parallelism beside tp. zero: stage,
-    0 without. schedule: of the pipeline. microbatches: of each replica. precision: see ``PRECISIONS``; the rounded ones
-    have fp32 masters. recompute: keep a block's input only. offload: what goes to a slower tier, see ``OFFLOADS``.
-    batch: rows of all ranks together; sequence: bytes a row. lr: after ``warmup`` steps of a straight rise.
-    max_norm: gradients are clipped to it. text: a file, None is Python's standard library.
+    0 without. schedule: of the pipeline; vpp: chunks a rank, where it leaves that open. microbatches: of each replica.
+    precision: see ``PRECISIONS``; the rounded ones have fp32 masters. recompute: "full" keeps a block's input only.
+    offload: what goes to a slower tier, of ``OFFLOADS``. batch: rows of all ranks together; sequence: bytes a row.
+    lr: after ``warmup`` steps of a straight rise. max_norm: gradients are clipped to it. text: a file, None is Python's
+    standard library.
 
     One seed gives the same first weights and the same data on every mesh.
     """
@@ -40,10 +42,11 @@ class Recipe:
     sp: bool = False
     zero: int = 0
     schedule: str = "1f1b"
+    vpp: int | None = None
     microbatches: int = 1
     precision: str = "fp32"
-    recompute: bool = False
-    offload: str = "none"
+    recompute: str = "none"
+    offload: tuple[str, ...] = ()
     batch: int = 8
     sequence: int = 64
     lr: float = 1e-3
@@ -93,7 +96,7 @@ class Recipe:
         schedule = find(self.schedule)
         if self.pp == 1:
             return
-        stages = Stages(schedule, self.pp).count
+        stages = Stages(schedule, self.pp, self.vpp).count
         if stages > config.layers:
             raise ValueError(
                 f"--pp {self.pp} with --schedule {self.schedule} is {stages} stages, but {self.model} has "
@@ -108,11 +111,11 @@ class Recipe:
     def _check_choices(self) -> None:
         if self.zero not in range(4):
             raise ValueError(f"--zero {self.zero}: use 0, 1, 2 or 3")
-        for name, choices in (("precision", PRECISIONS), ("offload", OFFLOADS)):
-            value = getattr(self, name)
+        chosen = [("precision", self.precision, PRECISIONS), ("recompute", self.recompute, RECOMPUTES)]
+        for name, value, choices in [*chosen, *(("offload", each, OFFLOADS) for each in self.offload)]:
             if value not in choices:
                 near = difflib.get_close_matches(value, choices, 1)
-                raise ValueError(f"--{name} {value}: use {near[0] if near else ', '.join(choices)}")
+                raise ValueError(f"--{name} {value}: use {near[0] if near else ' or '.join(choices)}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -116,7 +116,7 @@ def _heading(training: Training) -> list[str]:
     recipe, config, count = training.recipe, MODELS[training.recipe.model], training.parameters()
     axes = " × ".join(f"{axis} {size}" for axis, size in training.mesh.axes.items() if size > 1) or "one rank"
     extras = [f"ZeRO {recipe.zero}"] * bool(recipe.zero) + [recipe.schedule] * (recipe.pp > 1) + ["SP"] * recipe.sp
-    extras += [recipe.precision, *["recompute"] * recipe.recompute]
+    extras += [recipe.precision, *["recompute"] * (recipe.recompute == "full")]
     return [
         f"# {recipe.model}: {config.layers} blocks of width {config.hidden}, {count:,} parameters",
         f"# {axes}; {', '.join(extras)}; a step: {recipe.batch} rows of {recipe.sequence} bytes, "
@@ -189,8 +189,9 @@ def _mib(nbytes: float) -> str:
 
 def _environment(plan: Plan) -> dict[str, Any]:
     return {
-        "recipe": plan.recipe.to_json(),
+        **plan.recipe.to_json(),
         "ranks": plan.recipe.ranks,
+        "length": plan.recipe.sequence,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "host": socket.gethostname(),

@@ -15,17 +15,13 @@ memory optimizations toward training trillion parameter models", 2020.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from collectives.lazy import lazy
 
 if TYPE_CHECKING:
     from .zero import Zero
 
 __all__ = ["Zero"]
 
-
-def __getattr__(name: str) -> Any:  # the plan and the partition need no torch
-    if name != "Zero":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .zero import Zero
-
-    return Zero
+__getattr__, __dir__ = lazy(__name__, {"zero": ("Zero",)})  # the plan and the partition need no torch

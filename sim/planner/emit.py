@@ -30,7 +30,10 @@ CAN: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "torchtitan": {"schedule": tuple(TITAN), "zero": (0, 2, 3), "offload": ((), *ALL), "overlap": (True,)},
     "megatron": {"schedule": ("1f1b", "interleaved"), "zero": (0, 1), "offload": ((), ("optimizer",))},
     "deepspeed": {"pp": (1,), "tp": (1,), "cp": (1,), "ep": (1,), "offload": ((), ("optimizer",), *ALL)},
-    "ringlab": {"schedule": SCHEDULES, "cp": (1,), "ep": (1,)},
+    "ringlab": {
+        "schedule": SCHEDULES, "cp": (1,), "ep": (1,), "recompute": ("none", "full"),
+        "offload": ((), ("optimizer",), ("activations",), ("optimizer", "activations")),
+    },
 }  # fmt: skip
 
 

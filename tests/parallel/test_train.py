@@ -83,8 +83,8 @@ def alike(ranks: Any, recipe: Recipe, tolerance: float = 1e-9, steps: int = 4) -
 @pytest.mark.parametrize("dp", [1, 2, 3])
 @pytest.mark.parametrize(
     "way",
-    [{}, {"zero": 1}, {"zero": 2, "microbatches": 2}, {"zero": 3, "recompute": True}, {"microbatches": 2},
-     {"offload": "activations", "recompute": True}, {"zero": 3, "offload": "activations", "microbatches": 2}],
+    [{}, {"zero": 1}, {"zero": 2, "microbatches": 2}, {"zero": 3, "recompute": "full"}, {"microbatches": 2},
+     {"offload": ("activations",), "recompute": "full"}, {"zero": 3, "offload": ("activations",), "microbatches": 2}],
     ids=str,
 )  # fmt: skip
 def test_data_parallel_is_one_process(ranks: Any, dp: int, way: dict[str, Any]) -> None:
@@ -93,16 +93,16 @@ def test_data_parallel_is_one_process(ranks: Any, dp: int, way: dict[str, Any]) 
 
 MESHES: list[dict[str, Any]] = [
     {"tp": 2},
-    {"tp": 2, "sp": True, "recompute": True},
+    {"tp": 2, "sp": True, "recompute": "full"},
     {"tp": 2, "dp": 2},
     {"tp": 2, "dp": 2, "zero": 3, "microbatches": 2},
     {"tp": 2, "dp": 2, "zero": 2, "sp": True},
     {"pp": 2, "microbatches": 3},
     {"pp": 2, "dp": 2, "microbatches": 2},
-    {"pp": 2, "dp": 2, "zero": 1, "microbatches": 2, "recompute": True},
+    {"pp": 2, "dp": 2, "zero": 1, "microbatches": 2, "recompute": "full"},
     {"pp": 2, "tp": 2, "microbatches": 2},
     {"pp": 2, "tp": 2, "dp": 2, "microbatches": 2, "sp": True},
-    {"pp": 2, "tp": 2, "dp": 2, "microbatches": 2, "zero": 1, "offload": "activations"},
+    {"pp": 2, "tp": 2, "dp": 2, "microbatches": 2, "zero": 1, "offload": ("activations",)},
 ]
 
 
@@ -137,4 +137,4 @@ def test_rounded_runs_stay_near_and_agree_on_skipping(ranks: Any, mesh: dict[str
 
 def test_the_update_on_the_host_is_the_same_in_fp32(ranks: Any) -> None:
     for zero in (0, 3):
-        alike(ranks, replace(EXACT, dp=2, zero=zero, offload="optimizer"), tolerance=1e-5)
+        alike(ranks, replace(EXACT, dp=2, zero=zero, offload=("optimizer",)), tolerance=1e-5)
