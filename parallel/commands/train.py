@@ -53,6 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--lr", type=float, default=1e-3, metavar="RATE", help="learning rate (default 0.001)")
     add("--warmup", type=int, default=0, metavar="STEPS", help="in which it rises (default 0)")
     add("--max-norm", type=float, default=1.0, metavar="NORM", help="to which gradients are clipped (default 1)")
+    add(
+        "--clip",
+        default="sync",
+        metavar="WHEN",
+        help="sync, or postvalidate: a pipeline steps first, and takes it back",
+    )
     add("--seed", type=int, default=0, metavar="N", help="of weights and data (default 0)")
     add("--steps", type=int, default=20, metavar="N", help="in all, those before a resume among them (default 20)")
     add("--text", metavar="FILE", help="to train on (default the source of Python's standard library)")
@@ -119,7 +125,7 @@ def _checked(args: argparse.Namespace, launched_ranks: int | None) -> Plan:
     microbatches = args.pp if args.microbatches is None else args.microbatches
     batch = max(8, dp * microbatches) if args.batch is None else args.batch
     axes = ("pp", "tp", "sp", "zero", "schedule", "vpp")
-    rest = ("model", "precision", "recompute", "sequence", "lr", "warmup", "max_norm", "seed", "text")
+    rest = ("model", "precision", "recompute", "sequence", "lr", "warmup", "max_norm", "clip", "seed", "text")
     given = {name: getattr(args, name) for name in (*axes, *rest)}
     offload = tuple(each for each in args.offload.split(",") if each not in ("", "none"))
     recipe = Recipe(dp=dp, batch=batch, microbatches=microbatches, offload=offload, **given)

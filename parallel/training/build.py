@@ -20,6 +20,7 @@ from ..pipeline.engine import Pipeline
 from ..pipeline.schedules import find
 from ..pipeline.splitting import split
 from ..pipeline.stages import Stages
+from ..pipeline.stepper import Stepper
 from ..precision import MixedPrecision
 from ..recompute import checkpoint
 from ..tensor import TensorParallel, parallelize_
@@ -90,7 +91,11 @@ def _pipelined(recipe: Recipe, mesh: Mesh, model: Model, loss: Loss) -> Built:
     names = {name: name.split(".", 1)[1] for name, _ in module.named_parameters()}  # without the number of the chunk
     if tied:
         names = {name: "embedding.weight" if whole == "head.weight" else whole for name, whole in names.items()}
-    return Built(module, names, optimizer, Piped(pipeline, _away(recipe, module)))
+    stepper = None
+    if recipe.clip == "postvalidate":
+        assert isinstance(optimizer, torch.optim.Optimizer)
+        stepper = Stepper(pipeline, optimizer, recipe.max_norm, recipe.clip)
+    return Built(module, names, optimizer, Piped(pipeline, _away(recipe, module), stepper))
 
 
 def _optimizer(

@@ -9,18 +9,23 @@ from torch import Tensor
 
 from ..offload import Activations
 from ..pipeline.engine import Pipeline
+from ..pipeline.stepper import Stepper
 
 
 class Piped:
-    """Runs a pipeline over this replica's rows. away: where activations go."""
+    """Runs a pipeline over this replica's rows.
 
-    def __init__(self, pipeline: Pipeline, away: Activations | None) -> None:
-        self.pipeline, self._away = pipeline, away
+    Args:
+        away: where activations go. stepper: if it is given, a step updates parameters, too.
+    """
+
+    def __init__(self, pipeline: Pipeline, away: Activations | None, stepper: Stepper | None = None) -> None:
+        self.pipeline, self._away, self.stepper = pipeline, away, stepper
 
     def step(self, rows: Tensor, microbatches: int) -> Tensor:
         """As ``Straight.step``; the pipeline knows its microbatches."""
         assert microbatches == self.pipeline.microbatches
         with self._away or contextlib.nullcontext():
-            loss = self.pipeline.step(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
+            loss = (self.stepper or self.pipeline).step(rows[:, :-1].contiguous(), rows[:, 1:].contiguous())
         mean: Tensor = self.pipeline.mean_loss(loss)
         return mean.to(torch.float64)

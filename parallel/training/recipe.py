@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("fp32", "fp64", "bf16", "fp16")
 RECOMPUTES = ("none", "full")
+CLIPS = ("sync", "postvalidate")
 OFFLOADS = ("activations", "optimizer")
 
 
@@ -29,8 +30,8 @@ class Recipe:
     0 without. schedule: of the pipeline; vpp: chunks a rank, where it leaves that open. microbatches: of each replica.
     precision: see ``PRECISIONS``; the rounded ones have fp32 masters. recompute: "full" keeps a block's input only.
     offload: what goes to a slower tier, of ``OFFLOADS``. batch: rows of all ranks together; sequence: bytes a row.
-    lr: after ``warmup`` steps of a straight rise. max_norm: gradients are clipped to it. text: a file, None is Python's
-    standard library.
+    lr: after ``warmup`` steps of a straight rise. max_norm: gradients are clipped to it; clip: when, see
+    ``pipeline.stepper``. text: a file, None is Python's standard library.
 
     One seed gives the same first weights and the same data on every mesh.
     """
@@ -52,6 +53,7 @@ class Recipe:
     lr: float = 1e-3
     warmup: int = 0
     max_norm: float = 1.0
+    clip: str = "sync"
     seed: int = 0
     text: str | None = None
 
@@ -94,6 +96,11 @@ class Recipe:
 
     def _check_pipeline(self, config: Config | LlamaConfig) -> None:
         schedule = find(self.schedule)
+        if self.clip == "postvalidate" and (self.pp == 1 or self.zero or self.precision in ("bf16", "fp16")):
+            raise ValueError(
+                "--clip postvalidate: a step is taken back where a pipeline's ranks update whole parameters of their "
+                "own; use --clip sync, or --pp above 1 with fp32 and without --zero"
+            )
         if self.pp == 1:
             return
         stages = Stages(schedule, self.pp, self.vpp).count
@@ -111,7 +118,11 @@ class Recipe:
     def _check_choices(self) -> None:
         if self.zero not in range(4):
             raise ValueError(f"--zero {self.zero}: use 0, 1, 2 or 3")
-        chosen = [("precision", self.precision, PRECISIONS), ("recompute", self.recompute, RECOMPUTES)]
+        chosen = [
+            ("precision", self.precision, PRECISIONS),
+            ("recompute", self.recompute, RECOMPUTES),
+            ("clip", self.clip, CLIPS),
+        ]
         for name, value, choices in [*chosen, *(("offload", each, OFFLOADS) for each in self.offload)]:
             if value not in choices:
                 near = difflib.get_close_matches(value, choices, 1)

@@ -94,7 +94,8 @@ def _run(plan: Plan) -> Outcome:
                 step, spans = training.traced(rows)
             else:
                 step, spans = training.step(rows), []
-            outcome.steps.append(_row(training.steps, step, time.perf_counter() - start, tokens))
+            norm = training.norms.get(training.steps)
+            outcome.steps.append(_row(training.steps, step, norm, time.perf_counter() - start, tokens))
             progress.step()
             with progress.aside():
                 say(_line(outcome.steps[-1], plan.steps))
@@ -102,6 +103,9 @@ def _run(plan: Plan) -> Outcome:
                 outcome.saved = str(training.save(folder))
             if spans:
                 outcome.spans = [span for each in together(partial(list, spans)) for span in each]
+    training.settle()
+    for row in outcome.steps:
+        row["grad_norm"] = training.norms.get(row["step"])
     held, counts = together(training.memory), together(lambda: sent)
     outcome.memory = {kind: max(each[kind] for each in held) for kind in (*KINDS, "total")}
     outcome.sent = {axis: max(each[axis] for each in counts) / max(1, training.steps - begun) for axis in sent}
@@ -156,11 +160,11 @@ def _found(plan: Plan) -> Path | None:
         return None
 
 
-def _row(number: int, step: Step, seconds: float, tokens: int) -> dict[str, Any]:
+def _row(number: int, step: Step, norm: float | None, seconds: float, tokens: int) -> dict[str, Any]:
     return {
         "step": number,
         "loss": step.loss,
-        "grad_norm": step.grad_norm,
+        "grad_norm": norm,
         "step_s": seconds,
         "tokens_per_s": tokens / seconds,
         "taken": step.taken,
@@ -168,9 +172,10 @@ def _row(number: int, step: Step, seconds: float, tokens: int) -> dict[str, Any]
 
 
 def _line(row: dict[str, Any], steps: int) -> str:
+    norm = "norm later " if row["grad_norm"] is None else f"norm {row['grad_norm']:.4f}"
     skipped = "" if row["taken"] else "   left out: an overflow, the loss scale is halved"
     return (
-        f"step {row['step']:>{len(str(steps))}}   loss {row['loss']:.6f}   norm {row['grad_norm']:.4f}   "
+        f"step {row['step']:>{len(str(steps))}}   loss {row['loss']:.6f}   {norm}   "
         f"{row['step_s'] * 1e3:7.1f} ms   {row['tokens_per_s']:,.0f} tokens/s{skipped}"
     )
 

@@ -24,6 +24,7 @@ from .. import checkpoints
 from ..clip import clip_grad_norm_
 from ..memory import Bytes, Ledger
 from ..mesh import Mesh
+from ..pipeline.stepper import Stepper
 from ..precision import MixedPrecision
 from ..traffic import counted
 from ..zero import Zero
@@ -36,10 +37,9 @@ _SHIFT = 2_654_435_761  # spreads the numbers of steps over seeds
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step has come to, the same on all ranks. grad_norm: before clipping. taken: False after an overflow."""
+    """What a step has come to, the same on all ranks. taken: False after an overflow."""
 
     loss: float
-    grad_norm: float
     taken: bool
 
 
@@ -50,11 +50,13 @@ class Training:
         recipe: what to do; its ``ranks`` are those of the default group.
 
     Attributes:
-        mesh; module: this rank's part of the model; optimizer; steps: how many have been done.
+        mesh; module: this rank's part of the model; optimizer; steps: how many have been done; norms: of the whole
+            gradient before clipping, by the number of the step, as far as they are known (see ``settle``).
     """
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe, self.steps = recipe, 0
+        self.norms: dict[int, float] = {}
         self.mesh = Mesh(dp=recipe.dp, pp=recipe.pp, tp=recipe.tp)
         self._built = assemble(recipe, self.mesh)
         self.module, self.optimizer = self._built.module, self._built.optimizer
@@ -73,11 +75,27 @@ class Training:
         loss = float(self._built.engine.step(share, self.recipe.microbatches))
         if not torch.tensor(loss).isfinite():
             raise FloatingPointError(f"step {self.steps + 1}: the loss is {loss}; lower --lr, or find the first NaN")
-        clipped: Any = self.optimizer if isinstance(self.optimizer, (MixedPrecision, Zero)) else self.module
-        norm = clip_grad_norm_(clipped, self.recipe.max_norm, self.mesh)
-        taken = self.optimizer.step() is not False
+        stepper, taken = self._stepper(), True
+        if stepper is None:
+            clipped: Any = self.optimizer if isinstance(self.optimizer, (MixedPrecision, Zero)) else self.module
+            self.norms[self.steps + 1] = clip_grad_norm_(clipped, self.recipe.max_norm, self.mesh).item()
+            taken = self.optimizer.step() is not False
+        elif stepper.norm is not None:
+            self.norms[self.steps] = stepper.norm.item()
         self.steps += 1
-        return Step(loss, norm.item(), taken)
+        return Step(loss, taken)
+
+    def settle(self) -> None:
+        """Where steps are judged afterwards, judge the last one: before parameters are read. All ranks call it."""
+        stepper = self._stepper()
+        if stepper is not None and self.steps:
+            stepper.finish()
+            if stepper.norm is not None:
+                self.norms[self.steps] = stepper.norm.item()
+
+    def _stepper(self) -> Stepper | None:
+        engine = self._built.engine
+        return engine.stepper if isinstance(engine, Piped) else None
 
     def _set_rate(self) -> None:
         inner = self.optimizer if isinstance(self.optimizer, torch.optim.Optimizer) else self.optimizer.optimizer
@@ -141,6 +159,7 @@ class Training:
 
     def save(self, folder: checkpoints.Folder) -> Path:
         """Write all of it; all ranks call it. Raises OSError as :func:`checkpoints.save`."""
+        self.settle()
         scale = self.optimizer.scale if isinstance(self.optimizer, (MixedPrecision, Zero)) else None
         state = {"step": self.steps, "recipe": self.recipe.to_json(), "scale": scale and scale.state_dict()}
         return checkpoints.save(folder, self.steps, self.holdings(), state)

@@ -34,7 +34,9 @@ def trained(recipe: Recipe, steps: int, save: str | None = None, resume: str | N
         if dist.get_rank() == 0:
             folder.prepare()
         training.save(folder)
-    return [(step.loss, step.grad_norm) for step in taken], whole(training)
+    training.settle()
+    losses = [(step.loss, training.norms[number]) for number, step in enumerate(taken, training.steps - steps + 1)]
+    return losses, whole(training)
 
 
 def whole(training: Training) -> dict[str, torch.Tensor]:
@@ -99,6 +101,7 @@ MESHES: list[dict[str, Any]] = [
     {"tp": 2, "dp": 2, "zero": 2, "sp": True},
     {"pp": 2, "microbatches": 3},
     {"pp": 2, "dp": 2, "microbatches": 2},
+    {"pp": 2, "dp": 2, "microbatches": 2, "clip": "postvalidate"},
     {"pp": 2, "dp": 2, "zero": 1, "microbatches": 2, "recompute": "full"},
     {"pp": 2, "tp": 2, "microbatches": 2},
     {"pp": 2, "tp": 2, "dp": 2, "microbatches": 2, "sp": True},

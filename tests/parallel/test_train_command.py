@@ -88,6 +88,7 @@ def test_torchrun_and_a_picture(tmp_path: Path) -> None:
         (["--pp", 4], "has 2 layers"),
         (["--pp", 2, "--zero", 2], "use --zero 1"),
         (["--pp", 2, "--schedule", "1f2b"], "use 1f1b"),
+        (["--clip", "postvalidate"], "use --clip sync"),
         (["--sp"], "leave --sp out"),
         (["--tp", 3], "3"),
         (["--batch", 1, "--dp", 2], "use --batch 2"),
