@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from ..deferred import Entry, Owed
 from ..recompute import checkpoint
-from .deferred import Entry, Owed
 
 Complete = Callable[[Iterable[nn.Parameter]], None]
 

@@ -27,13 +27,13 @@ import collectives
 from collectives.trace import Tape
 
 from ..data import take_from_first
+from ..deferred import Owed, defer
 from ..loss import token_weight
 from ..mesh import Mesh
 from ..zero import Zero
 from .arguments import check_arguments, check_meeting
 from .chunk import Chunk
 from .courier import Courier
-from .deferred import Owed, defer
 from .microbatches import cut, rows, signature
 from .post import Post
 from .record import action_name

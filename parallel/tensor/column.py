@@ -13,40 +13,48 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..deferred import Deferring, put_off
 from . import exchange
 from .ranks import TensorParallel
 
 PLACES = -2  # the dimension that sequence parallelism cuts: x is (…, s, h)
 
 
-def column_product(x: Tensor, weight: Tensor, bias: Tensor | None, tp: TensorParallel) -> Tensor:
+def column_product(
+    x: Tensor, weight: Tensor, bias: Tensor | None, tp: TensorParallel, layer: Deferring | None = None
+) -> Tensor:
     """x Wᵀ + b for the rows of W that this rank has.
 
     Args:
         x: (…, s, h), invariant; with sequence parallelism (…, s/t, h), varying. weight: (f/t, h); bias: (f/t).
+        layer: whose they are; it may put off their gradients (see ``deferred``), and gather x again then.
 
     Returns:
         (…, s, f/t), varying. Its gradient is varying; that of x is as x is: added up over the ranks.
     """
-    out: Tensor = _ColumnProduct.apply(x, weight, bias, tp)  # type: ignore[no-untyped-call]
+    out: Tensor = _ColumnProduct.apply(x, weight, bias, tp, layer)  # type: ignore[no-untyped-call]
     return out
 
 
 class _ColumnProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, tp: TensorParallel) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, tp: TensorParallel, layer: Deferring | None
+    ) -> Tensor:
         with torch.enable_grad():  # so that a ledger takes what is made here for the activations that they are
             whole = exchange.all_gather(x.detach(), PLACES, tp.group)() if tp.sequence else x.detach()
             out = F.linear(whole, weight.detach(), None if bias is None else bias.detach())
         ctx.again = tp.sequence and tp.regather
-        ctx.tp, ctx.has_bias = tp, bias is not None
+        ctx.tp, ctx.has_bias, ctx.layer = tp, bias is not None, layer
         ctx.save_for_backward(whole if tp.sequence and not tp.regather else x, weight)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,), (kept, weight), tp = gradients, ctx.saved_tensors, ctx.tp
-        of_x, of_weight, of_bias, _ = ctx.needs_input_grad
+        of_x, of_weight, of_bias, *_ = ctx.needs_input_grad
+        if (of_weight or of_bias) and put_off(ctx.layer, kept, gradient):
+            of_weight = of_bias = False
         gathered = exchange.all_gather(kept, PLACES, tp.group, background=True) if ctx.again and of_weight else None
         pending = None
         if of_x:
@@ -59,7 +67,7 @@ class _ColumnProduct(torch.autograd.Function):
         whole = gathered() if gathered is not None else kept
         weight_gradient = weight_product(gradient, whole) if of_weight else None
         bias_gradient = gradient.flatten(0, -2).sum(0) if ctx.has_bias and of_bias else None
-        return pending() if pending is not None else None, weight_gradient, bias_gradient, None
+        return pending() if pending is not None else None, weight_gradient, bias_gradient, None, None
 
 
 def weight_product(gradient: Tensor, x: Tensor) -> Tensor:

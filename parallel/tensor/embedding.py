@@ -7,9 +7,10 @@ rank 1: 6 7 8 9 10 (a row of zeros)         rank 1 gives    row 10  0  row 7
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
+from ..deferred import Owed, add_gradient, lookup
 from . import functional
 from .ranks import TensorParallel
 from .sequence import padded
@@ -26,6 +27,8 @@ class VocabParallelEmbedding(nn.Module):
     Raises:
         ValueError: a table that rescales or scales gradients (max_norm, scale_grad_by_freq, sparse).
     """
+
+    owed: Owed | None = None
 
     def __init__(self, embedding: nn.Embedding, tp: TensorParallel) -> None:
         super().__init__()
@@ -51,8 +54,15 @@ class VocabParallelEmbedding(nn.Module):
             )
         local = tokens - self.first
         foreign = (local < 0) | (local >= self.rows)
-        rows = F.embedding(local.masked_fill(foreign, 0), self.weight, self.padding_idx)
+        rows = lookup(local.masked_fill(foreign, 0), self.weight, self.padding_idx, self)
         part = rows.masked_fill(foreign.unsqueeze(-1), 0)
         if not self.tp.sequence:
             return functional.reduce(part, self.tp.group)
         return functional.reduce_scatter(padded(part, self.tp.size), -2, self.tp.group)
+
+    def add_weight_gradients(self, x: Tensor, gradient: Tensor) -> None:
+        """See ``deferred``; ``x`` are numbers of rows here, with a gradient of zeros where they are others'."""
+        if self.weight.requires_grad:
+            padding = -1 if self.padding_idx is None else self.padding_idx
+            dense = torch.ops.aten.embedding_dense_backward
+            add_gradient(self.weight, dense(gradient, x, self.weight.shape[0], padding, False))

@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from . import functional
-from .column import column_product
+from .. import deferred
+from ..deferred import Owed, add_gradient
+from . import exchange, functional
+from .column import PLACES, column_product, weight_product
 from .overlap import gather_product, product_scatter
 from .ranks import TensorParallel
 from .split import Split, shared
@@ -36,6 +37,8 @@ class ColumnParallelLinear(nn.Module):
     Raises:
         ValueError: outputs or parts that the ranks do not divide, parts that do not add up, gathered parts.
     """
+
+    owed: Owed | None = None
 
     def __init__(
         self,
@@ -60,8 +63,17 @@ class ColumnParallelLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(…, s, in), with sequence parallelism (…, s/t, in) → (…, s, out/t), or (…, s, out) gathered."""
         product = gather_product if self.tp.ring else column_product
-        out = product(x, self.weight, self.bias, self.tp)
+        out = product(x, self.weight, self.bias, self.tp, self)
         return functional.gather(out, -1, self.tp.group)[..., : self.outputs] if self.gather_output else out
+
+    def add_weight_gradients(self, x: Tensor, gradient: Tensor) -> None:
+        """See ``deferred``; ``x`` is what the forward has kept: all ranks of the group call it."""
+        if self.weight.requires_grad:
+            again = self.tp.sequence and self.tp.regather
+            whole = exchange.all_gather(x, PLACES, self.tp.group)() if again else x
+            add_gradient(self.weight, weight_product(gradient, whole))
+        if self.bias is not None and self.bias.requires_grad:
+            add_gradient(self.bias, gradient.flatten(0, -2).sum(0))
 
 
 class RowParallelLinear(nn.Module):
@@ -76,6 +88,8 @@ class RowParallelLinear(nn.Module):
         ValueError: inputs that the ranks do not divide.
     """
 
+    owed: Owed | None = None
+
     def __init__(self, linear: nn.Linear, tp: TensorParallel, *, scatter_input: bool = False) -> None:
         super().__init__()
         self.tp, self.scatter_input = tp, scatter_input
@@ -89,10 +103,15 @@ class RowParallelLinear(nn.Module):
         if self.scatter_input:
             x = functional.scatter(x, -1, group)
         if not self.tp.sequence:
-            out = functional.reduce(F.linear(x, self.weight), group)
+            out = functional.reduce(deferred.linear(x, self.weight, None, self), group)
             return out if self.bias is None else out + self.bias
         if self.tp.ring:
-            out = product_scatter(x, self.weight, self.tp)
+            out = product_scatter(x, self.weight, self.tp, self)
         else:
-            out = functional.reduce_scatter(F.linear(x, self.weight), -2, group)
+            out = functional.reduce_scatter(deferred.linear(x, self.weight, None, self), PLACES, group)
         return out if self.bias is None else out + functional.copy(self.bias, group)
+
+    def add_weight_gradients(self, x: Tensor, gradient: Tensor) -> None:
+        """See ``deferred``; the bias, which is added behind the sum, has had its gradient already."""
+        if self.weight.requires_grad:
+            add_gradient(self.weight, weight_product(gradient, x))

@@ -31,21 +31,24 @@ from collectives.communicator import Communicator, communicator
 from collectives.executor import Progress, StepFailure
 from collectives.schedule import Recv, Reduce, Send
 
+from ..deferred import Deferring, put_off
 from .column import PLACES, weight_product
 from .ranks import TensorParallel
 
 TAG = 1 << 29  # of our messages: below those of the executor, above those of users
 
 
-def gather_product(x: Tensor, weight: Tensor, bias: Tensor | None, tp: TensorParallel) -> Tensor:
+def gather_product(
+    x: Tensor, weight: Tensor, bias: Tensor | None, tp: TensorParallel, layer: Deferring | None = None
+) -> Tensor:
     """``column_product`` with sequence parallelism, a chunk at a time: (…, s/t, h) → (…, s, f/t)."""
-    out: Tensor = _GatherProduct.apply(x, weight, bias, tp)  # type: ignore[no-untyped-call]
+    out: Tensor = _GatherProduct.apply(x, weight, bias, tp, layer)  # type: ignore[no-untyped-call]
     return out
 
 
-def product_scatter(x: Tensor, weight: Tensor, tp: TensorParallel) -> Tensor:
+def product_scatter(x: Tensor, weight: Tensor, tp: TensorParallel, layer: Deferring | None = None) -> Tensor:
     """x Wᵀ for the columns of W that this rank has, added up and cut: (…, s, f/t) → (…, s/t, h), varying."""
-    out: Tensor = _ProductScatter.apply(x, weight, tp)  # type: ignore[no-untyped-call]
+    out: Tensor = _ProductScatter.apply(x, weight, tp, layer)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -125,7 +128,9 @@ def _slot(whole: Tensor, rank: int, size: int) -> Tensor:
 
 class _GatherProduct(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, tp: TensorParallel) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, tp: TensorParallel, layer: Deferring | None
+    ) -> Tensor:
         *front, places, width = x.shape
         with torch.enable_grad():  # see column
             out: Tensor = x.new_empty((*front, places * tp.size, weight.shape[0]))
@@ -137,14 +142,16 @@ class _GatherProduct(torch.autograd.Function):
                 _slot(whole, rank, tp.size).copy_(chunk)
 
         ring_gather(x, tp, use)
-        ctx.tp, ctx.has_bias = tp, bias is not None
+        ctx.tp, ctx.has_bias, ctx.layer = tp, bias is not None, layer
         ctx.save_for_backward(x if whole is None else whole, weight)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,), (kept, weight), tp = gradients, ctx.saved_tensors, ctx.tp
-        of_x, of_weight, of_bias, _ = ctx.needs_input_grad
+        of_x, of_weight, of_bias, *_ = ctx.needs_input_grad
+        if (of_weight or of_bias) and put_off(ctx.layer, kept, gradient):
+            of_weight = of_bias = False
         x_gradient = ring_scatter(lambda r: _slot(gradient, r, tp.size) @ weight, tp) if of_x else None
         weight_gradient = None
         if of_weight and tp.regather:
@@ -154,13 +161,13 @@ class _GatherProduct(torch.autograd.Function):
         elif of_weight:
             weight_gradient = weight_product(gradient, kept)
         bias_gradient = gradient.flatten(0, -2).sum(0) if ctx.has_bias and of_bias else None
-        return x_gradient, weight_gradient, bias_gradient, None
+        return x_gradient, weight_gradient, bias_gradient, None, None
 
 
 class _ProductScatter(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, tp: TensorParallel) -> Tensor:
-        ctx.tp = tp
+    def forward(ctx: Any, x: Tensor, weight: Tensor, tp: TensorParallel, layer: Deferring | None) -> Tensor:
+        ctx.tp, ctx.layer = tp, layer
         ctx.save_for_backward(x, weight)
         own, matrix = x.detach(), weight.detach()
         with torch.enable_grad():  # see column
@@ -169,15 +176,21 @@ class _ProductScatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (x, weight), tp = ctx.saved_tensors, ctx.tp
-        of_x, of_weight, _ = ctx.needs_input_grad
+        of_x, of_weight, *_ = ctx.needs_input_grad
+        later = of_weight and ctx.layer is not None and ctx.layer.owed is not None
         x_gradient = torch.empty_like(x) if of_x else None
-        weight_gradient = torch.zeros_like(weight) if of_weight else None
+        weight_gradient = torch.zeros_like(weight) if of_weight and not later else None
+        whole = x.new_empty((*x.shape[:-1], weight.shape[0])) if later else None
 
         def use(rank: int, chunk: Tensor) -> None:
             if x_gradient is not None:
                 _slot(x_gradient, rank, tp.size).copy_(chunk @ weight)
             if weight_gradient is not None:
                 weight_gradient.add_(weight_product(chunk, _slot(x, rank, tp.size)))
+            if whole is not None:
+                _slot(whole, rank, tp.size).copy_(chunk)
 
         ring_gather(gradients[0], tp, use)
-        return x_gradient, weight_gradient, None
+        if whole is not None:
+            put_off(ctx.layer, x, whole)
+        return x_gradient, weight_gradient, None, None

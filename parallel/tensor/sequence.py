@@ -12,6 +12,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..deferred import Embedding
 from . import functional
 from .ranks import TensorParallel
 
@@ -21,7 +22,7 @@ def padded(x: Tensor, size: int) -> Tensor:
     return F.pad(x, (0, 0, 0, -x.shape[-2] % size))
 
 
-class SequenceEmbedding(nn.Embedding):
+class SequenceEmbedding(Embedding):
     """A table that every rank has whole, of which it returns its share of the places; for learned positions.
 
     Args:

@@ -8,11 +8,11 @@ import torch.distributed as dist
 
 from collectives.span import chrome_trace
 from collectives.trace import Tape
+from parallel.deferred import defer
 from parallel.memory import Ledger
 from parallel.model import GPT, Config
 from parallel.pipeline import Exchange, Stages, find, schedules, with_transfers
 from parallel.pipeline.chunk import Chunk
-from parallel.pipeline.deferred import defer
 from parallel.pipeline.record import action_name, bubble_fraction
 from parallel.pipeline.splitting import split
 from sim.draw.chart import chart

@@ -11,10 +11,10 @@ import torch.distributed as dist
 from torch import nn
 
 from parallel import Mesh, Stepper, Zero, clip_grad_norm_
+from parallel.deferred import defer
 from parallel.model import cross_entropy
 from parallel.pipeline import Stages, find
 from parallel.pipeline.chunk import Chunk
-from parallel.pipeline.deferred import defer
 from parallel.pipeline.engine import Pipeline
 from parallel.pipeline.splitting import split
 from tests.parallel.pipelined import batch, loss_sum, pipeline, valid, whole, worst

@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 from parallel.checkpoints import Folder
 from parallel.checkpoints.folder import find
+from parallel.deferred import defer
+from parallel.tensor import TensorParallel, parallelize_
 from parallel.training.build import EPS
 from parallel.training.models import MODELS, build
 from parallel.training.recipe import Recipe
@@ -126,6 +128,47 @@ def test_every_schedule_is_one_process(ranks: Any, schedule: str, more: dict[str
         EXACT, model="small", pp=2, microbatches=1 if schedule == "naive" else 2, schedule=schedule, **more
     )
     alike(ranks, recipe, steps=2)
+
+
+@pytest.mark.parametrize("model", ["small", "llama-small"])
+@pytest.mark.parametrize("schedule", ["zb-h1", "zbv"])
+def test_shared_layers_put_off_their_weight_gradients(ranks: Any, schedule: str, model: str) -> None:
+    alike(ranks, replace(EXACT, model=model, pp=2, tp=2, sp=True, microbatches=3, schedule=schedule), steps=2)
+
+
+def who_cannot_wait(form: dict[str, Any]) -> list[str]:
+    """Of a model's layers, once they are shared; and what a backward in two halves leaves for the second."""
+    found = []
+    for config in (MODELS["tiny"], MODELS["llama-tiny"]):
+        model = build(config).double()
+        parallelize_(model, TensorParallel(**form))
+        plain_gradients = gradients(model)
+        owed, foreign = defer(model)
+        found += foreign
+        model.zero_grad()
+        later = gradients(model)
+        waiting = {name for name, value in later.items() if value is None and plain_gradients[name] is not None}
+        found += sorted(
+            name for name in plain_gradients if "norm" not in name and "bias" not in name and name not in waiting
+        )
+        for entry in owed.take():
+            entry.pay()
+        for name, parameter in model.named_parameters():
+            torch.testing.assert_close(parameter.grad, plain_gradients[name], rtol=0, atol=1e-12, msg=name)
+    return found
+
+
+def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor | None]:
+    tokens = torch.randint(256, (3, 13), generator=torch.Generator().manual_seed(2))
+    model(tokens).square().sum().backward()
+    return {name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    "form", [{}, {"sequence": True}, {"sequence": True, "regather": False}, {"sequence": True, "ring": True}], ids=str
+)
+def test_no_shared_layer_is_foreign_to_a_backward_in_two_halves(ranks: Any, form: dict[str, Any]) -> None:
+    assert ranks(2, who_cannot_wait, form) == [[], []]
 
 
 @pytest.mark.parametrize("mesh", [{"dp": 2}, {"dp": 2, "zero": 3}, {"tp": 2}, {"pp": 2, "microbatches": 2}], ids=str)

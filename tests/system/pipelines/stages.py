@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from parallel.pipeline.deferred import Entry, Owed, add_gradient
+from parallel.deferred import Entry, Owed, add_gradient
 from sim.pipeline import Times
 
 

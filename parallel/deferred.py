@@ -73,10 +73,7 @@ class Linear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, in) → (…, out)."""
-        if self.owed is None or not torch.is_grad_enabled():
-            return super().forward(x)
-        out: Tensor = _LinearInput.apply(x, self.weight, self.bias, self)  # type: ignore[no-untyped-call]
-        return out
+        return linear(x, self.weight, self.bias, self)
 
     def add_weight_gradients(self, x: Tensor, gradient: Tensor) -> None:
         rows = gradient.reshape(-1, self.out_features)
@@ -93,10 +90,7 @@ class Embedding(nn.Embedding):
 
     def forward(self, x: Tensor) -> Tensor:
         """Numbers (…) → (…, dim)."""
-        if self.owed is None or not torch.is_grad_enabled():
-            return super().forward(x)
-        out: Tensor = _Lookup.apply(x, self.weight, self)  # type: ignore[no-untyped-call]
-        return out
+        return lookup(x, self.weight, self.padding_idx, self)
 
     def add_weight_gradients(self, x: Tensor, gradient: Tensor) -> None:
         padding = -1 if self.padding_idx is None else self.padding_idx
@@ -105,11 +99,35 @@ class Embedding(nn.Embedding):
             add_gradient(self.weight, dense(gradient, x, self.num_embeddings, padding, self.scale_grad_by_freq))
 
 
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, layer: Deferring) -> Tensor:
+    """``F.linear`` with a layer's weight, whose gradients wait if the layer's do."""
+    if layer.owed is None or not torch.is_grad_enabled():
+        return F.linear(x, weight, bias)
+    out: Tensor = _LinearInput.apply(x, weight, bias, layer)  # type: ignore[no-untyped-call]
+    return out
+
+
+def lookup(x: Tensor, weight: Tensor, padding: int | None, layer: Deferring) -> Tensor:
+    """``F.embedding`` of a layer's table, whose gradient waits if the layer's does."""
+    if layer.owed is None or not torch.is_grad_enabled():
+        return F.embedding(x, weight, padding)
+    out: Tensor = _Lookup.apply(x, weight, padding, layer)  # type: ignore[no-untyped-call]
+    return out
+
+
+def put_off(layer: Deferring | None, x: Tensor, gradient: Tensor) -> bool:
+    """Owe what ``x`` and ``gradient`` make of the layer's weights; False where it is not to wait."""
+    if layer is None or layer.owed is None:
+        return False
+    layer.owed.entries.append(Entry(layer, x, gradient))
+    return True
+
+
 class _LinearInput(torch.autograd.Function):
     """y = x Wᵀ + b, with a backward that gives the gradient of x and owes the others."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: Linear) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, layer: Deferring) -> Tensor:
         ctx.layer = layer
         ctx.save_for_backward(x, weight)
         return F.linear(x, weight, bias)
@@ -118,7 +136,7 @@ class _LinearInput(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Any:
         x, weight = ctx.saved_tensors
         if ctx.needs_input_grad[1] or ctx.needs_input_grad[2]:
-            ctx.layer.owed.entries.append(Entry(ctx.layer, x, gradient))
+            put_off(ctx.layer, x, gradient)
         return (gradient @ weight if ctx.needs_input_grad[0] else None), None, None, None
 
 
@@ -126,16 +144,16 @@ class _Lookup(torch.autograd.Function):
     """Rows of a table; its gradient is owed, and there is no other."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, layer: Embedding) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, padding: int | None, layer: Deferring) -> Tensor:
         ctx.layer = layer
         ctx.save_for_backward(x)
-        return F.embedding(x, weight, layer.padding_idx)
+        return F.embedding(x, weight, padding)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
         (x,) = ctx.saved_tensors
-        ctx.layer.owed.entries.append(Entry(ctx.layer, x, gradient))
-        return None, None, None
+        put_off(ctx.layer, x, gradient)
+        return None, None, None, None
 
 
 def add_gradient(parameter: Tensor, gradient: Tensor) -> None:
