@@ -129,9 +129,9 @@ class Recipe:
                 raise ValueError(f"--{name} {value}: use {near[0] if near else ' or '.join(choices)}")
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return asdict(self) | {"offload": list(self.offload)}
 
     def differences(self, other: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
         """Where another recipe, from JSON, differs: its value and this one's, by field."""
-        mine = asdict(self)
+        mine = self.to_json()
         return {f.name: (other.get(f.name), mine[f.name]) for f in fields(self) if other.get(f.name) != mine[f.name]}

@@ -237,6 +237,24 @@ def test_a_job_of_torchrun_on_two_hosts(tmp_path):
 
 @real
 @pytest.mark.timeout(700)  # imports torch several times; a net, not a bound
+def test_a_training_run_over_hosts_is_that_of_one_process_and_goes_on_on_another_mesh(tmp_path):
+    def losses(*args):
+        file = tmp_path / "run.json"
+        ran = command(*args, "--model", "tiny", "--batch", "6", "--json", str(file))
+        assert ran.returncode == 0, ran.stderr
+        return [(row["step"], row["loss"]) for row in json.loads(file.read_text())["steps"]]
+
+    train, saving = ("--", "-m", "parallel", "train"), ("--save", str(tmp_path / "runs"))
+    four = ("--hosts", "2", "--ranks-per-host", "2", "--rate", "200mbit")
+    first = losses(*four, *train, "--tp", "2", "--dp", "2", "--steps", "3", *saving)
+    second = losses("--hosts", "2", "--rate", "200mbit", *train, "--pp", "2", "--steps", "5", *saving, "--resume")
+    alone = losses("--hosts", "1", *train, "--steps", "5")
+    assert [step for step, _ in first + second] == [1, 2, 3, 4, 5]
+    assert first + second == [(step, pytest.approx(loss, abs=1e-5)) for step, loss in alone]
+
+
+@real
+@pytest.mark.timeout(700)  # imports torch several times; a net, not a bound
 def test_two_rings_use_two_links_where_one_uses_one(tmp_path):
     """The bytes that leave by each link: 2(n-1)/n of the buffer, all by one of two, or half by each."""
     (tmp_path / "rank.py").write_text(TRAFFIC)
