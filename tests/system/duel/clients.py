@@ -11,9 +11,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 import parallel
-from parallel.model import GPT, SIZES, cross_entropy
+from parallel.model import GPT, MLP, SIZES, Config, cross_entropy
+from parallel.tensor import ParallelMLP
 
 WIDTH, DEPTH, BATCH = 2048, 6, 64  # 25.2 million parameters
 ROWS, LENGTH = 2, 64  # of tokens, a rank's
@@ -56,6 +58,37 @@ def gpt_our_zero3(group: dist.ProcessGroup) -> Step:
     return _steps(_cross_entropy(zero), zero)
 
 
+class Residual(nn.Module):
+    """x + MLP(x): what tensor parallelism shares, with one sum forward and one backward."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.mlp = MLP(config.hidden)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = x + self.mlp(x)
+        return out
+
+
+def our_tensor_parallel(group: dist.ProcessGroup) -> Step:
+    model, tp = residuals(), parallel.TensorParallel(group)
+    for block in model:
+        block.mlp = ParallelMLP(block.mlp, tp)  # type: ignore[arg-type]
+    return _training(_same_squares(model), model.parameters())
+
+
+def dtensor_tensor_parallel(group: dist.ProcessGroup) -> Step:
+    plan = {"*.mlp.up": ColwiseParallel(), "*.mlp.down": RowwiseParallel()}
+    model = parallelize_module(residuals(), DeviceMesh.from_group(group, "cpu"), plan)
+    return _training(_same_squares(model), model.parameters())
+
+
+def residuals() -> nn.Sequential:
+    """The MLPs of the GPT 25m: 16.8 million parameters."""
+    torch.manual_seed(0)
+    return nn.Sequential(*(Residual(SIZES["25m"]) for _ in range(SIZES["25m"].layers)))
+
+
 def layers() -> nn.Sequential:
     torch.manual_seed(0)
     return nn.Sequential(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()) for _ in range(DEPTH)))
@@ -72,6 +105,12 @@ def sgd(parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
 
 def _squares(model: Callable[..., torch.Tensor]) -> Loss:
     data = torch.randn(BATCH, WIDTH, generator=torch.Generator().manual_seed(dist.get_rank()))
+    return lambda: model(data).square().mean()
+
+
+def _same_squares(model: Callable[..., torch.Tensor]) -> Loss:
+    """Tensor-parallel ranks have the same rows."""
+    data = torch.randn(ROWS, LENGTH, SIZES["25m"].hidden, generator=torch.Generator().manual_seed(0))
     return lambda: model(data).square().mean()
 
 
@@ -155,6 +194,7 @@ TRAINING = {
     "ddp": _on_ring(ddp),
     "fsdp2": _on_ring(fsdp2),
     "parallel-ddp": Match(("parallel", gpt_our_ddp), ("torch", gpt_ddp)),
+    "parallel-tp": Match(("parallel", our_tensor_parallel), ("DTensor", dtensor_tensor_parallel)),
     "parallel-zero-3": Match(("parallel", gpt_our_zero3), ("FSDP2", gpt_fsdp2)),
 }
 COLLECTIVES = {"all_reduce": all_reduce, "reduce_scatter": reduce_scatter, "all_gather": all_gather}
