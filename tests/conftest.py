@@ -33,7 +33,7 @@ class Ranks:
 
 
 def _tidy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Leave no group behind: each has threads of gloo's, which wake a hundred times a second for as long as it lives."""
+    """Leave no group behind: each has threads of gloo, which wake a hundred times a second as long as it lives."""
     try:
         return function(*args, **kwargs)
     finally:
