@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from collectives.contract import contract_of
 from collectives.registry import find
@@ -38,6 +39,7 @@ from .faults import Faults
 from .graph import Network, node_of
 from .machine import Costs, Machine, Protocol
 from .reading import Step, read_first
+from .rings import arcs_of, chain
 from .run import Run
 
 LINKS = ("nvlink", "pcie", "socket", "nic")  # parameters of a machine that are bandwidths
@@ -160,7 +162,10 @@ class Nccl:
 
 
 def bus_bandwidth(network: Network) -> float:
-    """Bytes a second that every rank passes on in rings: a step of all rings at once, on links without latency."""
+    """Bytes a second that every rank passes on in rings: a step of all rings at once, on links without latency.
+
+    Where direct links join the GPUs of a node but no ring closes over them, a tree along a chain may be faster.
+    """
     orders = list(ring_orders(network))
     size, nbytes = len(network.devices), 1e9
     programs = []
@@ -170,7 +175,7 @@ def bus_bandwidth(network: Network) -> float:
             sends = tuple((to, 1) for source, to in neighbours if source == rank)
             programs.append([Step(sends, tuple(source for source, to in neighbours if to == rank), 0)])
     seconds = Run(programs, network, nbytes, Costs(), Faults()).run()
-    return len(orders) * nbytes / seconds
+    return max(len(orders) * nbytes / seconds, _along_a_chain(network, range(size)))
 
 
 def ring_orders(network: Network) -> Iterator[list[int]]:
@@ -194,39 +199,29 @@ def ring_orders(network: Network) -> Iterator[list[int]]:
 
 def _cycles(network: Network, ranks: Sequence[int]) -> list[list[int]]:
     """The most closed ways past all ranks that share no direct link, each in both directions; may be none."""
-    links: dict[tuple[int, int], float] = {}
-    for i, a in enumerate(ranks):
-        for b in ranks[i + 1 :]:
-            edge = network.graph.get_edge_data(network.devices[a], network.devices[b])
-            if edge:
-                links[a, b] = edge["bandwidth"]
-    if not links or len(ranks) < 2:
+    free, _ = _links(network, ranks)
+    if not free:
         return []
-    unit = min(links.values())
-    free = {pair: round(bandwidth / unit) for pair, bandwidth in links.items()}
     if len(ranks) == 2:
         return [list(ranks)] * free[ranks[0], ranks[1]]
-    for detours in (0, 1):  # past a rank that is passed anyway
-        found = _pack(ranks, free, detours, min(_degree(free, rank) for rank in ranks) // 2)
-        if found:
-            return [way for cycle in found for way in (cycle, cycle[::-1])]
-    return []
+    found = _pack(ranks, free, min(_degree(free, rank) for rank in ranks) // 2)
+    return [way for cycle in found for way in (cycle, cycle[::-1])]
 
 
 def _degree(free: dict[tuple[int, int], int], rank: int) -> int:
     return sum(count for pair, count in free.items() if rank in pair)
 
 
-def _pack(ranks: Sequence[int], free: dict[tuple[int, int], int], detours: int, most: int) -> list[list[int]]:
+def _pack(ranks: Sequence[int], free: dict[tuple[int, int], int], most: int) -> list[list[int]]:
     """Up to ``most`` closed ways that together use no link more often than it is there."""
     best: list[list[int]] = []
     if not most:
         return best
-    for cycle in _closed(ranks, free, [ranks[0]], detours):
+    for cycle in _closed(ranks, free, [ranks[0]]):
         left = dict(free)
         for a, b in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
             left[min(a, b), max(a, b)] -= 1
-        found = [cycle, *_pack(ranks, left, detours, most - 1)]
+        found = [cycle, *_pack(ranks, left, most - 1)]
         if len(found) > len(best):
             best = found
         if len(best) == most:
@@ -234,9 +229,7 @@ def _pack(ranks: Sequence[int], free: dict[tuple[int, int], int], detours: int, 
     return best
 
 
-def _closed(
-    ranks: Sequence[int], free: dict[tuple[int, int], int], way: list[int], detours: int
-) -> Iterator[list[int]]:
+def _closed(ranks: Sequence[int], free: dict[tuple[int, int], int], way: list[int]) -> Iterator[list[int]]:
     """Ways that go on from ``way`` past all ranks and back to its start."""
     missing = set(ranks) - set(way)
     pairs = [(min(way[-1], b), max(way[-1], b)) for b in ranks if b != way[-1]]
@@ -248,9 +241,25 @@ def _closed(
         if not missing and to == way[0]:
             yield way
         if to in missing:
-            yield from _closed(ranks, left, [*way, to], detours)
-        elif detours and (to != way[0] or missing):
-            yield from _closed(ranks, left, [*way, to], detours - 1)
+            yield from _closed(ranks, left, [*way, to])
+
+
+def _along_a_chain(network: Network, ranks: Sequence[int]) -> float:
+    """Bus bandwidth of a tree that is a chain of direct links; 0 where a ring closes over them, or there are none."""
+    free, each = _links(network, ranks)
+    if not free or _cycles(network, ranks) or chain(arcs_of(free, ranks), ranks) is None:
+        return 0.0
+    return 2 * (len(ranks) - 1) / len(ranks) * each  # all of the data passes every link, both ways at once
+
+
+def _links(network: Network, ranks: Sequence[int]) -> tuple[dict[tuple[int, int], int], float]:
+    """How many direct links join two ranks, in units of the slowest; and what such a unit carries."""
+    speeds: dict[tuple[int, int], float] = {}
+    for a, b in combinations(ranks, 2):
+        if edge := network.graph.get_edge_data(network.devices[a], network.devices[b]):
+            speeds[a, b] = edge["bandwidth"]
+    each = min(speeds.values(), default=0.0)
+    return {pair: round(speed / each) for pair, speed in speeds.items()}, each
 
 
 def _still(machine: Machine) -> Machine:

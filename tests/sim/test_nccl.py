@@ -20,17 +20,22 @@ US = 1e-6
 GPUS = [name for name, machine in PRESETS.items() if machine.protocols]
 
 
-@pytest.mark.parametrize(("gpus", "rings"), [(2, 1), (3, 2), (4, 4), (5, 2), (6, 2), (7, 4), (8, 6)])
-def test_rings_of_a_cube_mesh_are_those_that_nccl_reaches(gpus: int, rings: int) -> None:
-    """DGX-1V's in-node all-reduce: 22.6, 45, 85, 37, 46, 88 and 135 GB/s busbw on 2 to 8 GPUs (vTrain)."""
+@pytest.mark.parametrize(
+    ("gpus", "rings", "measured"),
+    [(2, 1, 22.6), (3, 2, 45), (4, 4, 85), (5, 0, 37), (6, 2, 46), (7, 4, 88), (8, 6, 135)],
+)
+def test_rings_of_a_cube_mesh_are_those_that_nccl_reaches(gpus: int, rings: int, measured: float) -> None:
+    """GB/s of DGX-1V's in-node all-reduce on 2 to 8 GPUs (vTrain). No ring closes over five: a tree along a chain."""
     network = find_machine("dgx-1v,latency=0").network(1, gpus)
+    assert bus_bandwidth(network) == pytest.approx(measured * 1e9, rel=0.06)
+    if not rings:
+        return
     orders = list(ring_orders(network))
     assert len(orders) == rings
     used = Counter(tuple(step) for order in orders for step in pairwise([*order, order[0]]))
     for (a, b), times in used.items():
         assert times * 22.4e9 <= network.graph[network.devices[a]][network.devices[b]]["bandwidth"] * 1.0001
     assert all(set(order) == set(range(gpus)) for order in orders)
-    assert bus_bandwidth(network) == pytest.approx(rings * 22.4e9)
 
 
 @pytest.mark.parametrize(
