@@ -65,13 +65,20 @@ def test_a_first_start_with_resume_is_the_beginning_but_a_named_folder_must_have
     assert "Traceback" not in said
 
 
-def test_torchrun_and_a_picture(tmp_path: Path) -> None:
-    picture = tmp_path / "loss.svg"
+def test_of_torchruns_ranks_one_speaks() -> None:
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m")
-    printed = train(*QUICK, "--steps", 2, "--plot", picture, launcher=launcher)
+    printed = train(*QUICK, "--steps", 2, launcher=launcher)
     assert printed.count("# saved") == 0
-    assert len(re.findall(r"^step \d", printed, re.M)) == 2  # of one rank
+    assert len(re.findall(r"^step \d", printed, re.M)) == 2
+
+
+def test_a_picture_and_a_trace(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    picture, trace = tmp_path / "loss.svg", tmp_path / "step.json"
+    train(*QUICK, "--steps", 2, "--ranks", 2, "--pp", 2, "--plot", picture, "--trace", trace)
     assert "<svg" in picture.read_text()
+    names = {event["name"] for event in json.loads(trace.read_text())["traceEvents"]}
+    assert {"F 0", "B 0", "F 1", "B 1"} <= names
 
 
 @pytest.mark.parametrize(
