@@ -33,7 +33,8 @@ def ddp(group: dist.ProcessGroup) -> Step:
 
 def fsdp2(group: dist.ProcessGroup) -> Step:
     """FSDP2, block by block, and the rest at the root."""
-    sharded = _cut(layers(), layers, group)
+    model = layers()
+    sharded = _cut(model, model, group)
     return _training(_squares(sharded), sharded.parameters())
 
 
