@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from collectives.trace_file import read_trace
+from collectives.readers.trace_file import read_trace
 
 from parallel.overlap import overlap
 from sim.hosts import Hosts
