@@ -195,15 +195,15 @@ class Journal:
         path = Path(directory)
         path.mkdir(parents=True, exist_ok=True)
         self._file = os.open(path / f"rank{rank}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
-        self._rank, self._count, self._lock = rank, 0, threading.Lock()
+        self._rank, self.count, self._lock = rank, 0, threading.Lock()
         self._ended = False
         self.works: dict[int, tuple[Operation, object]] = {}
 
     def entry(self, op: str, **fields: Any) -> Operation:
         """A new operation with the next number; ``fields`` as in :class:`Operation`. Nothing is written yet."""
         with self._lock:
-            self._count += 1
-            return Operation(self._rank, self._count, op, "", thread=threading.get_ident(), **fields)
+            self.count += 1
+            return Operation(self._rank, self.count, op, "", thread=threading.get_ident(), **fields)
 
     def write(self, entry: Operation, state: str, error: str = "") -> None:
         entry.state, entry.error, entry.time = state, error, time.time()

@@ -10,6 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.distributed as dist
 from torch.distributed import ProcessGroup
 
@@ -57,6 +58,11 @@ class RecordingGroup(ProcessGroup):
 
     def recv_anysource(self, tensors: list[Tensor], tag: int = 0) -> Work:
         return self._message("recv", tensors, None, tag, lambda: self._inner.recv_anysource(tensors, tag))
+
+    @property
+    def count(self) -> int:
+        """How many operations this process has begun."""
+        return self._journal.count
 
     def finish(self, state: str = "returned", error: str = "") -> None:
         """Log that the rank has come to its end, and what it has never waited for."""
@@ -214,6 +220,15 @@ class _RecordedWork(Work):
     source_rank = _source_rank
 
 
+def _whole(arguments: object) -> int:
+    """The bytes of a collective's whole buffer, which is the largest of its arguments: one tensor, or lists of them."""
+    if isinstance(arguments, torch.Tensor):
+        return arguments.numel() * arguments.element_size()
+    if isinstance(arguments, tuple):
+        return max(map(_whole, arguments), default=0)
+    return sum(map(_whole, arguments)) if isinstance(arguments, list) else 0
+
+
 def _span(tensors: list[Tensor]) -> tuple[int, int]:
     """From the address of the first byte of any of the tensors to behind the last; (0, 0) if they have none."""
     spans = []
@@ -242,7 +257,7 @@ def _delegate(name: str) -> Callable[..., Work]:
     """A collective, run by gloo: logged as one operation without a peer."""
 
     def call(self: RecordingGroup, *args: Any, **kwargs: Any) -> Work:
-        entry = self._entry(name.removeprefix("_"), members=tuple(self._ranks))
+        entry = self._entry(name.removeprefix("_"), members=tuple(self._ranks), bytes=_whole(args))
         return self._post(entry, lambda: getattr(self._inner, name)(*args, **kwargs), args)
 
     return call

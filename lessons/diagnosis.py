@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collectives.log import Log
 
     from .checks.cases import Case, Variant
+    from .checks.experiment import Difference, Experiment
     from .checks.limit import Limit
 
 
@@ -126,19 +128,52 @@ class Dear:
     shares: bool = False
 
 
-Evidence: TypeAlias = Unproved | Broken | Wrong | Dear
+@dataclass(frozen=True)
+class Unlike:
+    """Ranks whose outcomes were held against one process: what came on each rank, for each example.
+
+    wrong: (example, rank) → the first part that differs.
+    """
+
+    function: str
+    experiment: Experiment
+    size: int
+    examples: Sequence[Any]
+    came: Sequence[Sequence[Any]]
+    log: Log
+    say: Catalogue
+
+    @cached_property
+    def expected(self) -> Sequence[Sequence[Any]]:
+        return [self.experiment.expected(example, self.size) for example in self.examples]
+
+    @cached_property
+    def wrong(self) -> Mapping[tuple[int, int], Difference]:
+        from .checks.experiment import differences
+
+        found = {}
+        for number, (came, expected) in enumerate(zip(self.came, self.expected, strict=True)):
+            for rank in range(self.size):
+                first = next(differences(came[rank], expected[rank], self.experiment.tolerance), None)
+                if first is not None:
+                    found[number, rank] = first
+        return found
+
+
+Evidence: TypeAlias = Unproved | Broken | Wrong | Dear | Unlike
 Rule: TypeAlias = Callable[[Any], Finding | None]
 
 
 def diagnose(evidence: Evidence, own: Sequence[Rule] = ()) -> Finding:
     """What the first rule that knows the mistake says of it."""
-    from .rules import costs, processes, programs, values
+    from .rules import costs, processes, programs, trials, values
 
     general: dict[type, Sequence[Rule]] = {
         Unproved: programs.RULES,
         Broken: processes.RULES,
         Wrong: values.RULES,
         Dear: costs.RULES,
+        Unlike: trials.RULES,
     }
     for rule in (*own, *general[type(evidence)]):
         finding = rule(evidence)
@@ -147,4 +182,4 @@ def diagnose(evidence: Evidence, own: Sequence[Rule] = ()) -> Finding:
     raise AssertionError(f"no rule knows {evidence!r}")  # the last rule of each kind always has something to say
 
 
-__all__ = ["Broken", "Came", "Dear", "Evidence", "Finding", "Rule", "Said", "Unproved", "Wrong", "diagnose"]
+__all__ = ["Broken", "Came", "Dear", "Evidence", "Finding", "Rule", "Said", "Unlike", "Unproved", "Wrong", "diagnose"]

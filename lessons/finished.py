@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .manifest import COURSE, Lesson
+from .lesson import Lesson
+from .manifest import COURSE
 
 
 def finished(name: str) -> Callable[..., Any]:

@@ -11,7 +11,8 @@ from .checks.bare import Bare
 from .checks.measured import Measured
 from .checks.program import Program
 from .checks.real import run_programs
-from .manifest import Judged, Lesson
+from .checks.trial import Trial
+from .lesson import Judged, Lesson
 from .said import Finding, Passed, Said, Shown, Skipped
 
 
@@ -57,7 +58,7 @@ def judge(
         first = next((name for name in names if name in uses.get(check.function, ()) and name in wrong), None)
         return Said("check.later", {"function": check.function, "first": first}) if first else None
 
-    for stage in (_cheap, _bare):
+    for stage in (_cheap, _on_ranks):
         for check in written:
             if check.function in wrong:
                 continue
@@ -87,12 +88,14 @@ def judge(
 
 
 def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:
-    if not isinstance(check, Bare):
+    if not isinstance(check, (Bare, Trial)):
         yield Said("check.reading", {"function": check.function})
         yield from check.cheap(answer, say)
 
 
-def _bare(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:
-    if isinstance(check, Bare):
+def _on_ranks(
+    check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]
+) -> Iterator[Said | Passed | Finding]:
+    if isinstance(check, (Bare, Trial)):
         yield Said("check.running", {"functions": [check.function]})
         yield from check.dear(answer, say, ranks)

@@ -1,236 +1,36 @@
-"""The course in order: what each lesson is called, how long it takes, what it needs, its files, checks and figures.
-
-What lessons say is in the catalogue: titles in ``course.toml``, the text of lesson 4 in ``lesson04.toml``. Their code
-is in ``course/NN_name/``: ``stub.py`` (what the learner starts from), ``solution.py``, ``broken.py`` (the "break it"
-twin, if there is one) and ``facts.py`` (the numbers of the text, from the library).
-"""
+"""The course: all lessons in order. A number without a lesson is one that is still being written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
-from typing import TypeAlias
-
-from .checks.bare import Bare
-from .checks.formula import Formula
-from .checks.limit import Limit, PerRanks
-from .checks.measured import Measured
-from .checks.program import Program
-from .figures import Figure, Operators, Run, Steps, Sweep, Waits
-
-Judged: TypeAlias = Bare | Program | Formula  # each of one function
-Check: TypeAlias = Judged | Measured
-
-
-@dataclass(frozen=True)
-class Twin:
-    """A file with planted faults. faults: ids of the sentences that name them; checks: what a mended file passes."""
-
-    faults: tuple[str, ...]
-    checks: tuple[Check, ...]
-
-
-@dataclass(frozen=True)
-class Lesson:
-    """One lesson.
-
-    checks: in the order of the learner's file, cheap ones first within each. pieces: what later lessons can use, name →
-    (the learner's function, the library's, as ``module:name``). stub: the id of the sentence with which the stub fails.
-    """
-
-    number: int
-    name: str
-    minutes: int
-    needs: tuple[int, ...] = ()
-    checks: tuple[Check, ...] = ()
-    twin: Twin | None = None
-    pieces: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    figures: Mapping[str, Figure] = field(default_factory=dict)
-    questions: int = 2
-    stub: str = "file.todo"
-
-    @property
-    def functions(self) -> list[str]:
-        """What the learner writes."""
-        return [check.function for check in self.checks if not isinstance(check, Measured)]
-
-    @property
-    def folder(self) -> str:
-        return f"{self.number:02}_{self.name}"
-
-    @property
-    def table(self) -> str:
-        """The file of the catalogue that holds its text."""
-        return f"lesson{self.number:02}"
-
-
-def _log2(n: int) -> int:
-    return (n - 1).bit_length()
-
-
-def _one(n: int) -> int:
-    """Neighbours to whom one sends in a ring."""
-    return 1
-
-
-def _share(n: int) -> Fraction:
-    return Fraction(n - 1, n)
-
-
-def _local(n: int) -> int:
-    """Ranks a node of n ranks: more nodes than ranks in them, as many, and fewer."""
-    return {3: 3, 4: 2, 6: 3, 8: 2, 9: 3, 12: 4}.get(n, 1)
-
-
-def _levels(n: int) -> int:
-    """Steps of rings inside nodes and between them."""
-    return 2 * (_local(n) + n // _local(n) - 2)
-
-
-def _across(n: int) -> Fraction:
-    """Of the buffer, over the ring between the nodes: of one block in ``local``, twice all but the rank's own share."""
-    nodes = n // _local(n)
-    return 2 * _share(nodes) / _local(n)
-
-
-# the eight operators, each before its dual, and what the busiest rank sends of the buffer in one step
-_ONE_STEP: Mapping[str, PerRanks] = {
-    "broadcast": lambda n: n - 1,
-    "reduce": lambda n: 1,
-    "scatter": _share,
-    "gather": lambda n: Fraction(1, n),
-    "all_gather": _share,
-    "reduce_scatter": _share,
-    "all_reduce": lambda n: n - 1,
-    "all_to_all": _share,
-}
-_WHOLE = Fraction(1)
-# one walk round the ring, and two; of doubling, with the steps there and back of ranks beyond a power of two
-_WALK = Limit(lambda n: n - 1, lambda n: n - 1, _share, memory=lambda n: Fraction(2, n), peers=_one)
-_WALKS = Limit(
-    lambda n: 2 * (n - 1),
-    lambda n: 2 * (n - 1),
-    lambda n: 2 * _share(n),
-    memory=lambda n: Fraction(2, n),
-    peers=_one,
-)
-_FOLDED = Limit(lambda n: 2 * _log2(n) - (n.bit_length() - 1), messages=lambda n: n.bit_length())
+from .lesson import Lesson
+from .parts.budget import BUDGET
+from .parts.collectives import COLLECTIVES
+from .parts.data_parallel import DATA_PARALLEL
+from .parts.pipelines import PIPELINES
+from .parts.real_world import REAL_WORLD
+from .parts.sharding import SHARDING
+from .parts.together import TOGETHER
 
 COURSE: tuple[Lesson, ...] = (
-    Lesson(0, "tour", minutes=1, figures={"ring": Steps("ring", ranks=4)}, stub=""),
-    Lesson(
-        1,
-        "send_and_receive",
-        minutes=25,
-        needs=(0,),
-        checks=(
-            Bare("rotate", case="rotate", limit=Limit(steps=lambda n: 2 if n % 2 == 0 else 3, messages=lambda n: 1)),
-            Bare("relay_bare", case="broadcast", limit=Limit(steps=lambda n: n - 1, messages=lambda n: 1)),
-            Program("relay", "broadcast", chunks=1, limit=Limit(steps=lambda n: n - 1, messages=lambda n: 1)),
-        ),
-        twin=Twin(("waits.cycle",), (Bare("rotate", case="rotate"),)),
-        figures={
-            "circle": Waits("lessons.course.01_send_and_receive.facts:receive_first", ranks=4),
-            "relay": Run("chain:chunks=1", ranks=4, collective="broadcast", nbytes=64 << 20, machine="switch"),
-        },
-        questions=3,
-    ),
-    Lesson(
-        2,
-        "eight_operators",
-        minutes=40,
-        needs=(1,),
-        checks=tuple(
-            Program(name, name, limit=Limit(steps=lambda n: 1, sent=share)) for name, share in _ONE_STEP.items()
-        ),
-        twin=Twin(("repair.owner.peer_as_is",), (Program("reduce_scatter", "reduce_scatter"),)),
-        figures={"operators": Operators(tuple(_ONE_STEP))},
-        questions=3,
-    ),
-    Lesson(
-        3,
-        "naive_all_reduce",
-        minutes=30,
-        needs=(1, 2),
-        checks=(
-            Bare("all_reduce_bare", case="all_reduce", limit=Limit(messages=lambda n: n - 1, memory=lambda n: _WHOLE)),
-            Bare("average_bare", case="average", limit=Limit(messages=lambda n: n - 1)),
-            Program("all_reduce", "all_reduce", chunks=1, limit=Limit(messages=lambda n: n - 1)),
-            Formula("root_bytes"),
-        ),
-        twin=Twin(("values.lacking",), (Bare("all_reduce_bare", case="all_reduce"),)),
-        figures={"server": Run("naive", ranks=4, nbytes=4 * 124_439_808, machine="switch")},  # GPT-2's gradients
-        questions=3,
-    ),
-    Lesson(
-        4,
-        "ring_reduce_scatter",
-        minutes=45,
-        needs=(2, 3),
-        checks=(
-            Bare("reduce_scatter_bare", case="reduce_scatter", limit=_WALK),
-            Program("reduce_scatter", "reduce_scatter", limit=_WALK),
-        ),
-        twin=Twin(("values.index",), (Bare("reduce_scatter_bare", case="reduce_scatter", limit=_WALK),)),
-        pieces={"reduce_scatter": ("reduce_scatter", "collectives.ring:reduce_scatter")},
-        figures={"walk": Steps("ring", ranks=4, collective="reduce_scatter")},
-        questions=3,
-    ),
-    Lesson(
-        5,
-        "ring_all_reduce",
-        minutes=45,
-        needs=(4,),
-        checks=(
-            Bare("all_reduce_bare", case="all_reduce_op", limit=_WALKS),
-            Program("all_gather", "all_gather", limit=_WALK),
-            Program("all_reduce", "all_reduce", limit=_WALKS),
-        ),
-        twin=Twin(
-            ("values.own_again", "costs.whole"),
-            (Bare("all_reduce_bare", case="all_reduce", limit=replace(_WALKS, memory=None)),),
-        ),
-        pieces={
-            "all_gather": ("all_gather", "collectives.ring:all_gather"),
-            "all_reduce": ("all_reduce", "collectives.ring:all_reduce"),
-        },
-        figures={"walk": Steps("ring", ranks=4), "clock": Run("ring", ranks=4)},
-        questions=3,
-    ),
-    Lesson(
-        6,
-        "alpha_beta",
-        minutes=40,
-        needs=(5,),
-        checks=(Formula("ring_time"), Formula("bus_bandwidth"), Formula("fit"), Measured()),
-        figures={"bend": Sweep(("ring",), ranks=4, machine="laptop")},
-        questions=3,
-    ),
-    Lesson(
-        7,
-        "trees_and_hierarchies",
-        minutes=60,
-        needs=(5, 6),
-        checks=(
-            Program("tree_broadcast", "broadcast", chunks=1, limit=Limit(_log2, messages=_log2)),
-            Program("doubling", "all_reduce", chunks=1, limit=_FOLDED),
-            Program(
-                "hierarchical",
-                "all_reduce",
-                limit=Limit(_levels, _levels, lambda n: 2 * _share(n), across=_across),
-                options=lambda n: {"local": _local(n)},
-                proved=(4, 6, 8, 9, 12),
-            ),
-            Formula("ring_order"),
-        ),
-        twin=Twin(("program.powers",), (Program("doubling", "all_reduce", chunks=1, limit=_FOLDED),)),
-        figures={
-            "sweep": Sweep(
-                ("ring", "recursive_doubling", "halving_doubling", "hierarchical:local=8"), ranks=32, machine="dgx-h100"
-            ),
-            "tree": Steps("binomial", ranks=8, collective="broadcast"),
-        },
-        questions=3,
-    ),
+    *COLLECTIVES,
+    *DATA_PARALLEL,
+    *BUDGET,
+    *SHARDING,
+    *PIPELINES,
+    *TOGETHER,
+    *REAL_WORLD,
 )
+
+
+def lesson_numbered(number: int) -> Lesson:
+    """The lesson of that number.
+
+    Raises:
+        KeyError: there is none.
+    """
+    return {lesson.number: lesson for lesson in COURSE}[number]
+
+
+def place(lesson: Lesson) -> int:
+    """How many lessons come before it."""
+    return [one.number for one in COURSE].index(lesson.number)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .manifest import COURSE, Lesson
+from .lesson import Lesson
+from .manifest import COURSE
 from .parity import ROOT, fields, read
 from .reading import CHOICES, GRADES, SECTIONS
 
@@ -133,8 +134,12 @@ def _lesson(lesson: Lesson, texts: Mapping[str, str], root: Path) -> Iterator[st
     functions |= {"hints"} if lesson.checks and not functions else set()
     needed |= {f"{function}.{grade}" for function in functions for grade in GRADES}
     choices = {f"quiz.{number}.{letter}" for number in range(1, lesson.questions + 1) for letter in CHOICES}
+    asked = 0
+    while f"calculate.{asked + 1}.question" in texts:
+        asked += 1
+        needed |= {f"calculate.{asked}.{key}" for key in ("question", "unit", "why")}
     yield from (f"{key} is missing" for key in needed - texts.keys())
-    yield from (f"{key} is never said" for key in texts.keys() - needed - choices)
+    yield from (f"{key} is never said" for key in texts.keys() - needed - choices - {"papers"})
     for number in range(1, lesson.questions + 1):
         if texts.get(f"quiz.{number}.right") not in (*CHOICES, None):
             yield f"quiz.{number}.right is none of {', '.join(CHOICES)}"

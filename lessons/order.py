@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from .checks.bare import Bare
 from .checks.measured import Measured
-from .manifest import Check
+from .checks.trial import Trial
+from .lesson import Check
 from .said import Finding, Passed, Said, Shown, Skipped
 
 Event = Said | Passed | Finding | Shown | Skipped
@@ -23,7 +24,7 @@ class InOrder:
     def __init__(self, checks: Sequence[Check], hand_on: Callable[[Event], None]) -> None:
         judged = [check for check in checks if not isinstance(check, Measured)]
         self.order = [check.function for check in judged]
-        self.bare = {check.function for check in judged if isinstance(check, Bare)}
+        self.bare = {check.function for check in judged if isinstance(check, (Bare, Trial))}
         self.waits_for = set(self.order)  # functions whose turn may still come
         self.held: dict[str, list[Event]] = {name: [] for name in self.order}
         self.hand_on = hand_on

@@ -17,7 +17,7 @@ from typing import Any
 from markdown_it.token import Token
 
 from .catalogue import flat
-from .manifest import Lesson
+from .lesson import Lesson
 from .markdown import figures_of, parse
 
 ROOT = Path(__file__).parent

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from .catalogue import Catalogue
-from .manifest import Lesson
+from .lesson import Lesson
 
 SECTIONS = ("problem", "picture", "formula", "task", "real")
 GRADES = ("one", "two", "three")
@@ -20,7 +20,9 @@ Facts = Mapping[str, str | int | float]
 
 @dataclass(frozen=True)
 class Prediction:
-    """The question to be answered before reading on. tolerance: of the answer, relative; 0 is exact."""
+    """A question whose answer is a number: the one before reading on, or one to calculate. tolerance: of the answer,
+    relative; 0 is exact.
+    """
 
     question: str
     unit: str
@@ -83,11 +85,22 @@ class Reading:
 
     @functools.cached_property
     def prediction(self) -> Prediction | None:
-        if not self.has("predict.question"):
+        return self._number("predict", "predict")
+
+    @functools.cached_property
+    def calculations(self) -> list[Prediction]:
+        """To calculate oneself: ``calculate.1`` …, with facts ``calculate_1_answer`` and ``calculate_1_tolerance``."""
+        found: list[Prediction] = []
+        while (one := self._number(f"calculate.{len(found) + 1}", f"calculate_{len(found) + 1}")) is not None:
+            found.append(one)
+        return found
+
+    def _number(self, key: str, fact: str) -> Prediction | None:
+        if not self.has(f"{key}.question"):
             return None
-        question, unit, why = (self.text(f"predict.{key}") for key in ("question", "unit", "why"))
+        question, unit, why = (self.text(f"{key}.{part}") for part in ("question", "unit", "why"))
         return Prediction(
-            question, unit, why, float(self.facts["predict_answer"]), float(self.facts["predict_tolerance"])
+            question, unit, why, float(self.facts[f"{fact}_answer"]), float(self.facts[f"{fact}_tolerance"])
         )
 
     @functools.cached_property

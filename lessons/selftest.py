@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from . import mentions, parity
 from .catalogue import LANGUAGES, Catalogue
-from .manifest import Lesson
+from .lesson import Lesson
 from .reading import Reading
 from .said import Finding, Said
 from .source import source_of

@@ -9,7 +9,7 @@ import re
 from importlib.resources import files
 
 from .catalogue import Catalogue
-from .manifest import Lesson
+from .lesson import Lesson
 from .reading import Reading
 
 _PLACEHOLDER = re.compile(r"(?P<before>[^\n]*?)\{\{(?P<key>[\w.]+)\}\}(?P<quotes>\"\"\")?")

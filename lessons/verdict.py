@@ -10,7 +10,8 @@ from typing import Any
 from .bounds import Bounds
 from .catalogue import Catalogue
 from .child import Child, Ending
-from .manifest import COURSE, Lesson
+from .lesson import Lesson
+from .manifest import lesson_numbered
 from .order import Event, InOrder
 from .said import Finding, Passed, Said, Shown, Skipped
 from .workspace import State, Workspace, digest
@@ -52,7 +53,7 @@ def judging(number: int, path: Path, language: str, broken: bool, ranks: tuple[i
     """``judge``, in the child: from arguments that can go to another process."""
     from .judge import judge
 
-    yield from judge(COURSE[number], path, Catalogue(language), twin=broken, ranks=ranks)
+    yield from judge(lesson_numbered(number), path, Catalogue(language), twin=broken, ranks=ranks)
 
 
 def examine(

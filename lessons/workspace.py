@@ -12,8 +12,9 @@ from typing import TypeAlias
 from rich.cells import cell_len
 
 from .catalogue import LANGUAGES, Catalogue, usual_language
+from .lesson import Lesson
 from .lines import BOLD, colour, columns, pad, unbroken, wrap
-from .manifest import COURSE, Lesson
+from .manifest import COURSE, lesson_numbered, place
 from .progress import FILE, Progress
 from .refusal import Refusal
 
@@ -128,11 +129,11 @@ class Workspace:
 
     def has_passed(self, number: int) -> bool:
         """Whether it has ever passed."""
-        return self.progress.passed(COURSE[number].name) is not None
+        return self.progress.passed(lesson_numbered(number).name) is not None
 
     def next(self, after: Lesson) -> Lesson | None:
         """The first lesson behind ``after`` that is still to do, else the first one before it."""
-        order = [*COURSE[after.number + 1 :], *COURSE[: after.number]]
+        order = [*COURSE[place(after) + 1 :], *COURSE[: place(after)]]
         todo = [lesson for lesson in order if self.state(lesson) not in (State.PASSED, State.SKIPPED)]
         return next((lesson for lesson in todo if lesson.number), None)
 

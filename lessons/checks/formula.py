@@ -89,7 +89,7 @@ class Formula:
         # of several, the one that has no value either where the learner's has none
         for name in sorted(reference.mistakes, key=lambda name: -sum(reference.raises(name, one) for one in left)):
             if all(reference.is_mistake(name, example, got) for example, got in came):
-                return Said(f"formula.{name}")
+                return Said(name)
         return None
 
     def _raised(self, example: Example, error: BaseException, answer: Answer) -> Finding:

@@ -30,7 +30,7 @@ class Reference:
     """One formula.
 
     answer: the library's. kind: what it gives. same: whether two values mean the same for an example; it takes whatever
-    a learner returns. mistakes: id of the sentence (after ``formula.``) → the formula that is mistaken so.
+    a learner returns. mistakes: id of the sentence → the formula that is mistaken so.
     exactly: the same for mistakes, where two values that are equally good may come from different ones.
     """
 

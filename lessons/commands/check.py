@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ..bounds import Bounds
-from ..manifest import COURSE, Lesson
+from ..lesson import Lesson
+from ..manifest import COURSE
 from ..refusal import Refusal
 from ..report import Report, as_dict, check_target, write_json
 from ..verdict import Judging, Verdict, examine, judging, record

@@ -10,7 +10,8 @@ from pathlib import Path
 from collectives.atomic import write_text
 
 from ..browser import has_browser
-from ..manifest import COURSE, Lesson
+from ..lesson import Lesson
+from ..manifest import COURSE, place
 from ..reading import Reading
 from ..refusal import Refusal
 from ..workspace import Workspace, add_lesson
@@ -45,7 +46,7 @@ def write_page(workspace: Workspace, lesson: Lesson) -> Path:
     """
     from ..page import page
 
-    near = (lesson.number - 1, lesson.number + 1)
+    near = (place(lesson) - 1, place(lesson) + 1)
     before, behind = (Reading(COURSE[i], workspace.say) if 0 <= i < len(COURSE) else None for i in near)
     text = page(Reading(lesson, workspace.say), workspace.command, (before, behind))
     workspace.open()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ..manifest import COURSE, Lesson
+from ..lesson import Lesson
+from ..manifest import COURSE, place
 from ..workspace import State, Suggestion, Workspace
 
 HELP = "where you are, and what is next (the same as no command)"
@@ -90,7 +91,7 @@ def _left_over(workspace: Workspace, lesson: Lesson) -> Suggestion | None:
     for one in COURSE[1:]:
         if workspace.state(one) is State.SKIPPED:
             return "runner.next.take_up", ("start", one.number)
-    course = [*COURSE[max(lesson.number, 1) :], *COURSE[1 : lesson.number]]
+    course = [*COURSE[max(place(lesson), 1) :], *COURSE[1 : place(lesson)]]
     for one in course:
         if one.twin and workspace.state(one, broken=True) is not State.PASSED:
             return twin(workspace, one)

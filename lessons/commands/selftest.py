@@ -6,8 +6,9 @@ import argparse
 import time
 from collections.abc import Iterator
 
+from ..lesson import Lesson
 from ..lines import columns, wrap
-from ..manifest import COURSE, Lesson
+from ..manifest import COURSE
 from ..report import check_target, write_json
 from ..selftest import Proof, prove_catalogue, prove_lesson
 from ..workspace import Workspace

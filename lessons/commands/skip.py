@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ..manifest import COURSE, Lesson
+from ..lesson import Lesson
+from ..manifest import COURSE
 from ..workspace import State, Workspace, add_lesson
 from .resume import here
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from ..lesson import Lesson
 from ..lines import complain, unbroken
-from ..manifest import Lesson
 from ..refusal import Refusal
 from ..source import has_source, source_of
 from ..workspace import Workspace, add_lesson

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..manifest import Lesson
+from ..lesson import Lesson
 from ..reading import Reading
 from ..refusal import Refusal
 from ..report import print_markdown

@@ -10,7 +10,8 @@ from collectives import Send
 from lessons.answer import Answer, load_answer, read_answer
 from lessons.catalogue import Catalogue
 from lessons.judge import judge
-from lessons.manifest import COURSE, Lesson
+from lessons.lesson import Lesson
+from lessons.manifest import COURSE, lesson_numbered
 from lessons.said import Finding, Said, Skipped
 
 HERE = Path(__file__).parent
@@ -29,7 +30,7 @@ def _id(finding: Finding) -> str:
 @pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
 def test_a_wrong_answer_gets_the_right_sentence(path: Path) -> None:
     _, finding, says, *_ = path.read_text(encoding="utf-8").splitlines()
-    first = next(one for one in judge(COURSE[int(path.name[:2])], path, SAY) if isinstance(one, Finding))
+    first = next(one for one in judge(lesson_numbered(int(path.name[:2])), path, SAY) if isinstance(one, Finding))
     assert f"# finding: {first.function} {_id(first)}" == finding
     assert f"# says: {SAY.say(first.sentence)}" == says
 

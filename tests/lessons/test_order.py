@@ -10,7 +10,8 @@ import pytest
 
 from lessons.catalogue import Catalogue
 from lessons.judge import judge
-from lessons.manifest import COURSE, Lesson
+from lessons.lesson import Lesson
+from lessons.manifest import COURSE
 from lessons.order import Event, InOrder
 from lessons.reading import Reading
 from lessons.said import Finding, Passed, Said, Skipped

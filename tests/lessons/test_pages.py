@@ -17,10 +17,12 @@ from rich.text import Text
 
 from lessons import reading
 from lessons.catalogue import Catalogue
+from lessons.checks.bare import Bare
 from lessons.commands.open import write_page
 from lessons.figures import Run, Steps
 from lessons.glossary import Linker, terms
-from lessons.manifest import COURSE, Bare, Lesson, Twin
+from lessons.lesson import Lesson, Twin
+from lessons.manifest import COURSE
 from lessons.markdown import parse
 from lessons.page import page
 from lessons.reading import Reading

@@ -6,7 +6,8 @@ import pytest
 
 from lessons import mentions, parity
 from lessons.figures import Steps
-from lessons.manifest import COURSE, Lesson
+from lessons.lesson import Lesson
+from lessons.manifest import COURSE
 
 ENGLISH = """
 greeting = "Hello, {name}: {count} lessons."

@@ -38,14 +38,14 @@ def test_no_two_formulas_agree_on_all_examples(name: str) -> None:
     reference = REFERENCES[name]
     formulas = {"right": reference.answer, **reference.mistakes}
     alike = [pair for pair in itertools.permutations(formulas, 2) if agrees(reference, *map(formulas.get, pair))]
-    good = {"ring_order.unchanged", "ring_order.backwards"}  # each other, as rings
+    good = {"formula.ring_order.unchanged", "formula.ring_order.backwards"}  # each other, as rings
     assert [pair for pair in alike if set(pair) != good] == []
 
 
 @EVERY
 def test_every_mistake_has_its_sentence(name: str) -> None:
     reference, say = REFERENCES[name], Catalogue()
-    assert all(mistake.startswith(f"{name}.") and say(f"formula.{mistake}") for mistake in reference.mistakes)
+    assert all(f".{name}." in mistake and say(mistake) for mistake in reference.mistakes)
     assert set(say.table("formula")) >= {"none", "raised", "value"}
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from lessons.catalogue import Catalogue
-from lessons.manifest import COURSE, Lesson, Twin
+from lessons.lesson import Lesson, Twin
+from lessons.manifest import COURSE
 from lessons.selftest import prove_lesson
 
 

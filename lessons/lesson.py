@@ -1,0 +1,64 @@
+"""A lesson of the course: what it is called, how long it takes, what it needs, its files, checks and figures.
+
+What it says is in the catalogue: its title in ``course.toml``, the text of lesson 4 in ``lesson04.toml``. Its code is
+in ``course/NN_name/``: ``stub.py`` (what the learner starts from), ``solution.py``, ``broken.py`` (the "break it" twin,
+if there is one) and ``facts.py`` (the numbers of the text, from the library).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .checks.bare import Bare
+from .checks.formula import Formula
+from .checks.measured import Measured
+from .checks.program import Program
+from .checks.trial import Trial
+from .figures import Figure
+
+Judged: TypeAlias = Bare | Program | Formula | Trial  # each of one function
+Check: TypeAlias = Judged | Measured
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A file with planted faults. faults: ids of the sentences that name them; checks: what a mended file passes."""
+
+    faults: tuple[str, ...]
+    checks: tuple[Check, ...]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One lesson.
+
+    checks: in the order of the learner's file, cheap ones first within each. pieces: what later lessons can use, name →
+    (the learner's function, the library's, as ``module:name``). stub: the id of the sentence with which the stub fails.
+    """
+
+    number: int
+    name: str
+    minutes: int
+    needs: tuple[int, ...] = ()
+    checks: tuple[Check, ...] = ()
+    twin: Twin | None = None
+    pieces: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+    questions: int = 2
+    stub: str = "file.todo"
+
+    @property
+    def functions(self) -> list[str]:
+        """What the learner writes."""
+        return [check.function for check in self.checks if not isinstance(check, Measured)]
+
+    @property
+    def folder(self) -> str:
+        return f"{self.number:02}_{self.name}"
+
+    @property
+    def table(self) -> str:
+        """The file of the catalogue that holds its text."""
+        return f"lesson{self.number:02}"

@@ -1,0 +1,1 @@
+"""The parts of the course, a file each: its lessons in order, as ``manifest.py`` puts them together."""

@@ -1,0 +1,116 @@
+"""What is wrong with the outcome of ranks that were held against one process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+from ..diagnosis import Rule, Unlike
+from ..said import Finding, Said
+
+_SHOWN = 120  # characters of a value
+
+
+def _none(evidence: Unlike) -> Finding | None:
+    """Nothing was returned, or on some ranks only."""
+    ranks = sorted({rank for (_, rank), found in evidence.wrong.items() if found.got is None and not found.part})
+    if not ranks:
+        return None
+    said = Said("values.none" if len(ranks) == evidence.size else "values.none_on_some", {"ranks": ranks})
+    return Finding(said, evidence.function, evidence.size)
+
+
+def _mistaken(evidence: Unlike) -> Finding | None:
+    """A known mistake explains every outcome of every rank."""
+    for id, mistake in evidence.experiment.mistakes.items():
+        if all(
+            evidence.experiment.same(list(came), list(mistake(example, evidence.size)))
+            for example, came in zip(evidence.examples, evidence.came, strict=True)
+        ):
+            return Finding(Said(id), evidence.function, evidence.size)
+    return None
+
+
+def _kind(evidence: Unlike) -> Finding | None:
+    """Something of another type, shape or dtype, or not all of it."""
+    (_, rank), first = next(iter(evidence.wrong.items()))
+    got, right = first.got, first.right
+    if isinstance(got, Tensor) and isinstance(right, Tensor):
+        if got.shape == right.shape and got.dtype == right.dtype:
+            return None
+        what = "shape" if got.shape != right.shape else "dtype"
+        shown = [str(tuple(one.shape)) if what == "shape" else str(one.dtype) for one in (got, right)]
+        fields = {"rank": rank, "part": first.part, "got": shown[0], "right": shown[1]}
+        return Finding(Said(f"trial.{what}", fields), evidence.function, evidence.size)
+    number = isinstance(right, float) and isinstance(got, (int, float, Tensor))
+    if number or (isinstance(got, type(right)) and not isinstance(right, (dict, list, tuple))):
+        return None
+    fields = {"rank": rank, "part": first.part, "got": _shown(got), "right": _shown(right)}
+    return Finding(Said("trial.kind", fields), evidence.function, evidence.size)
+
+
+def _not_a_number(evidence: Unlike) -> Finding | None:
+    for (_, rank), first in evidence.wrong.items():
+        if isinstance(first.got, Tensor) and bool(first.got.isnan().any()):
+            fields = {"rank": rank, "part": first.part}
+            return Finding(Said("trial.nan", fields), evidence.function, evidence.size)
+    return None
+
+
+def _times(evidence: Unlike) -> Finding | None:
+    """Everything is the number of ranks too large, or too small: a sum where a mean belongs, or the other way round."""
+    for ratio, id in ((float(evidence.size), "trial.times"), (1 / evidence.size, "trial.share")):
+        if all(
+            _scaled(first.got, first.right, ratio, evidence.experiment.tolerance) for first in evidence.wrong.values()
+        ):
+            return Finding(Said(id, {"ranks": evidence.size}), evidence.function, evidence.size)
+    return None
+
+
+def _scaled(got: Any, right: Any, ratio: float, tolerance: float) -> bool:
+    ours, theirs = tree_leaves(got), tree_leaves(right)
+    if len(ours) != len(theirs):
+        return False
+    pairs = [(torch.as_tensor(one), torch.as_tensor(other)) for one, other in zip(ours, theirs, strict=True)]
+    return all(
+        one.shape == other.shape and torch.allclose(one, other * ratio, rtol=max(tolerance, 1e-6), atol=0.0)
+        for one, other in pairs
+    )
+
+
+def _some_ranks(evidence: Unlike) -> Finding | None:
+    """Some ranks are right, others are not."""
+    ranks = sorted({rank for _, rank in evidence.wrong})
+    if len(ranks) == evidence.size:
+        return None
+    first = next(iter(evidence.wrong.values()))
+    fields = {"ranks": ranks, "part": first.part, "got": _shown(first.got), "right": _shown(first.right)}
+    return Finding(Said("trial.some", fields), evidence.function, evidence.size)
+
+
+def _value(evidence: Unlike) -> Finding:
+    (number, rank), first = next(iter(evidence.wrong.items()))
+    fields = {
+        "rank": rank,
+        "example": str(evidence.examples[number]),
+        "part": first.part,
+        "got": _shown(first.got),
+        "right": _shown(first.right),
+    }
+    return Finding(Said("trial.value", fields), evidence.function, evidence.size)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Tensor):
+        numbers: Sequence[Any] = value.flatten()[:4].tolist()
+        more = ", …" if value.numel() > 4 else ""
+        return f"[{', '.join(f'{one:.6g}' for one in numbers)}{more}]"
+    text = f"{value:.9g}" if isinstance(value, float) else repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+RULES: tuple[Rule, ...] = (_none, _mistaken, _kind, _not_a_number, _times, _some_ranks, _value)
