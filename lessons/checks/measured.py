@@ -7,18 +7,17 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..answer import Answer, describe
+from ..answer import Answer
 from ..catalogue import Catalogue
 from ..said import Said, Shown
+from .shows import Shows, table
 
 if TYPE_CHECKING:
-    from rich.text import Text
     from torch import Tensor
 
 ROUNDS = 5
 SECONDS = 10.0  # for each of the two measurements, which take two or less on two idle cores
 FAR = 2.0  # a factor between prediction and measurement that asks for a word
-WIDTH = 74  # columns of a table
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Shows):
     """What ``fit``, ``ring_time`` and ``bus_bandwidth`` of the learner's file say of this machine.
 
     messages: bytes of single messages; buffers: of the all-reduces. ranks: of the ring, where there are two cores.
@@ -48,25 +47,12 @@ class Measured:
     buffers: tuple[int, ...] = (1 << 16, 1 << 20, 1 << 23)
     ranks: int = 4
 
-    def shown(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...] = ()) -> Iterator[Said | Shown]:
-        """Measure; whatever goes wrong is a sentence, too.
-
-        Args:
-            ranks: the largest of them, in place of our own number.
-        """
+    def measure(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Shown]:
         from collectives.bench.settings import cores
-        from collectives.launch import RankFailed, RankTimeout
 
-        try:
-            yield from self._shown(answer, say, max(ranks) if ranks else self.ranks if cores() > 1 else 2, cores())
-        except RankTimeout as error:
-            yield Shown(Said("measured.late", {"seconds": f"{error.timeout:g}"}))
-        except RankFailed as error:
-            yield Shown(Said("measured.failed", {"error": str(error).splitlines()[0]}))
-        except Exception as error:
-            yield Shown(Said("measured.failed", {"error": describe(error)}))
+        yield from self._measure(answer, say, max(ranks) if ranks else self.ranks if cores() > 1 else 2, cores())
 
-    def _shown(self, answer: Answer, say: Catalogue, ranks: int, cores: int) -> Iterator[Said | Shown]:
+    def _measure(self, answer: Answer, say: Catalogue, ranks: int, cores: int) -> Iterator[Said | Shown]:
         yield Said("measured.messages_at", {"ranks": 2})
         times: list[float] = _run(_time_messages, 2, cores, self.messages)
         points = tuple(zip(self.messages, times, strict=True))
@@ -168,7 +154,7 @@ def _message(points: Sequence[tuple[int, float]], alpha: float, beta: float, say
     }
     return Shown(
         Said("measured.message", fields),
-        _table([head, *rows]),
+        table([head, *rows]),
         (Said("measured.below_zero"),) if alpha <= 0 or beta <= 0 else (),
         {
             "ranks": 2,
@@ -187,7 +173,7 @@ def _ring_table(rows: Sequence[Row], yours: bool, say: Catalogue) -> tuple[str, 
         for row in rows
         for times in [map(_time, (row.predicted, row.measured, row.gloo))]
     ]
-    return _table([head, *lines])
+    return table([head, *lines])
 
 
 def _why_far(rows: Sequence[Row], alpha: float, ranks: int, cores: int) -> Iterator[Said]:
@@ -201,15 +187,6 @@ def _why_far(rows: Sequence[Row], alpha: float, ranks: int, cores: int) -> Itera
         yield Said("measured.cpu_is_the_wire", fields) if ranks > cores else Said("measured.left_out", fields)
     if high:
         yield Said("measured.too_high", {"sizes": high})
-
-
-def _table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    from rich.text import Text
-
-    from ..text import table
-
-    cells: list[list[Text]] = [[Text(cell) for cell in row] for row in rows]
-    return tuple(line.plain for line in table(cells, [True] * len(rows[0]), WIDTH))
 
 
 def _bytes(nbytes: int) -> str:

@@ -10,10 +10,12 @@ from typing import TypeAlias
 
 from .operators import Operators
 from .run import Run
+from .seats import Seats
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
+from .winners import Winners
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Seats | Winners
 
-__all__ = ["Figure", "Operators", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Figure", "Operators", "Run", "Seats", "Steps", "Sweep", "Waits", "Winners"]
