@@ -1,4 +1,4 @@
-"""What lesson 26 plans with: a model, a way to split it, and the machines, each as a few numbers."""
+"""What lessons 26 and 32 plan with: a model, a way to split it, the machines, a run; each as a few numbers."""
 
 from __future__ import annotations
 
@@ -41,3 +41,34 @@ class Cluster:
     flops: float
     nvlink: float
     nic: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """A GPT in training: ``layers`` blocks of width ``hidden``, learned ``positions``, a head tied to the embedding.
+
+    dp · pp · tp ranks, 1F1B, no ZeRO. batch: rows of all ranks, of ``sequence`` tokens; microbatches: of a replica. All
+    in fp32: 4 bytes an element.
+    """
+
+    layers: int
+    hidden: int
+    vocabulary: int
+    positions: int
+    dp: int
+    pp: int
+    tp: int
+    microbatches: int
+    batch: int
+    sequence: int
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Measured on one machine. whole: seconds of the step on one rank alone; alpha: seconds that a message costs, beta:
+    a byte; cores: that all ranks share."""
+
+    whole: float
+    alpha: float
+    beta: float
+    cores: int

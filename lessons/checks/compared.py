@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,10 +17,10 @@ from .shows import Shows, table
 if TYPE_CHECKING:
     from parallel.training.recipe import Recipe
 
-STEPS = 4  # the first is not timed, the last is watched
-SECONDS = 40.0
+STEPS = 3  # the first is not timed
+SECONDS = 20.0  # for the strategies of one launch
 RANKS = 4  # so many strategies need
-MODEL, BATCH, SEQUENCE = "small", 8, 64
+MODEL, BATCH, SEQUENCE = "small", 8, 32
 # the fields of its recipe, by name
 WAYS: Mapping[str, Mapping[str, int | str]] = {
     "single": {},
@@ -33,16 +34,18 @@ WAYS: Mapping[str, Mapping[str, int | str]] = {
     "dp_pp": {"dp": 2, "pp": 2, "microbatches": 4},
     "pp_tp": {"pp": 2, "tp": 2, "microbatches": 4},
 }
+LAUNCHES = (("single",), ("dp", "zero_1", "zero_2", "zero_3", "recompute"), ("tp", "pp", "dp_pp", "pp_tp"))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One strategy, of the rank with most. states: bytes of parameters, gradients and optimizer; activations: at their
-    highest; sent: bytes in a step, predicted: by the learner's formula, where it says; seconds: of a step."""
+    """One strategy, of the rank with most. states: bytes of parameters, gradients and optimizer; passing: of what comes
+    and goes within a step, at the worst moment of rank 0; sent: bytes in a step, predicted: by the learner's formula,
+    where it says; seconds: of a step."""
 
     way: str
     states: int
-    activations: int
+    passing: int
     sent: float
     predicted: float | None
     seconds: float
@@ -54,18 +57,20 @@ class Compared(Shows):
 
     def measure(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Shown]:
         """Whatever ``ranks`` are: the strategies need four."""
+        import parallel.training.training  # noqa: F401  # here, and not in every rank
         from collectives.bench.settings import cores
 
-        yield Said("compared.at", {"ranks": RANKS})
-        found = _run({"single": WAYS["single"]}, 1)
-        found |= _run({way: fields for way, fields in WAYS.items() if way != "single"}, RANKS)
+        found: dict[str, list[_Found]] = {}
+        for ways in LAUNCHES:
+            yield Said("compared.at", {"ways": [Said(f"compared.way.{way}") for way in ways]})
+            found |= _run({way: WAYS[way] for way in ways}, 1 if ways == ("single",) else RANKS)
         rows = [_row(way, found[way], answer) for way in WAYS]
         unit = 2**10
-        head = [say(f"compared.column.{name}") for name in ("way", "states", "activations", "sent", "yours", "step")]
+        head = [say(f"compared.column.{name}") for name in ("way", "states", "passing", "sent", "yours", "step")]
         lines = [
             [
                 say(f"compared.way.{row.way}"),
-                *(f"{nbytes / unit:,.0f}" for nbytes in (row.states, row.activations, row.sent)),
+                *(f"{nbytes / unit:,.0f}" for nbytes in (row.states, row.passing, row.sent)),
                 "–" if row.predicted is None else f"{row.predicted / unit:,.0f}",
                 f"{row.seconds * 1e3:.0f}",
             ]
@@ -83,7 +88,7 @@ class Compared(Shows):
 def _words(rows: Sequence[Row]) -> Iterator[Said]:
     """Who is best at what, of those that share the work."""
     shared = [row for row in rows if row.way != "single"]
-    for what in ("states", "activations", "sent", "seconds"):
+    for what in ("states", "passing", "sent", "seconds"):
         best = min(shared, key=lambda row: float(getattr(row, what)))
         yield Said(f"compared.least.{what}", {"way": Said(f"compared.way.{best.way}")})
     yield Said("compared.shared_cores")
@@ -97,7 +102,7 @@ def _row(way: str, found: Sequence[_Found], answer: Answer) -> Row:
     return Row(
         way,
         max(one.states for one in found),
-        max(one.activations for one in found),
+        max(one.passing for one in found),
         max(one.sent for one in found),
         predicted,
         max(one.seconds for one in found),
@@ -127,7 +132,7 @@ def _run(ways: Mapping[str, Mapping[str, int | str]], ranks: int) -> dict[str, l
 @dataclass(frozen=True)
 class _Found:
     states: int
-    activations: int
+    passing: int
     sent: float
     seconds: float
     elements: int
@@ -138,25 +143,24 @@ def _train(ways: Mapping[str, Mapping[str, int | str]]) -> list[_Found]:
 
 
 def _trained(recipe: Recipe) -> _Found:
-    """A few steps of one strategy: timed, counted, and the last one watched."""
+    """A few steps of one strategy: timed, counted, and one more watched."""
     import torch
+    import torch.distributed as dist
 
-    from parallel.memory import Ledger
     from parallel.training.training import Training
-    from parallel.zero import Zero
+
+    from .ledger import Passing
 
     training, times = Training(recipe), []
     rows = torch.randint(256, (BATCH, SEQUENCE + 1), generator=torch.Generator().manual_seed(0))
     with training.counted() as sent:
-        for _ in range(STEPS - 1):
+        for _ in range(STEPS):
             start = time.perf_counter()
             training.step(rows)
             times.append(time.perf_counter() - start)
     rest = training.memory()
-    whole = training.optimizer if isinstance(training.optimizer, Zero) else training.module
-    with Ledger(whole, training.optimizer) as ledger:
+    passing = Passing()
+    with passing if dist.get_rank() == 0 else contextlib.nullcontext():  # watching takes time
         training.step(rows)
     states = rest["parameters"] + rest["gradients"] + rest["optimizer"]
-    return _Found(
-        states, ledger.tops["activations"], sum(sent.values()) / (STEPS - 1), median(times[1:]), training.parameters()
-    )
+    return _Found(states, passing.most(), sum(sent.values()) / STEPS, median(times[1:]), training.parameters())

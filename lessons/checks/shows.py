@@ -1,4 +1,4 @@
-"""A check without a verdict: what is measured once all functions are right, and said beside them."""
+"""What is measured once all functions are right, and said beside them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from ..answer import Answer, describe
 from ..catalogue import Catalogue
-from ..said import Said, Shown
+from ..said import Finding, Passed, Said, Shown
 
 WIDTH = 74  # columns of a table
 
 
 class Shows:
-    """Measures on this machine. A machine that is busy fails nobody."""
+    """Measures on this machine. A machine that is busy fails nobody: times are shown, and never judged."""
 
-    def shown(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...] = ()) -> Iterator[Said | Shown]:
+    def shown(
+        self, answer: Answer, say: Catalogue, ranks: tuple[int, ...] = ()
+    ) -> Iterator[Said | Shown | Passed | Finding]:
         """Measure; whatever goes wrong is a sentence, too.
 
         Args:
@@ -31,7 +33,9 @@ class Shows:
         except Exception as error:
             yield Shown(Said("measured.failed", {"error": describe(error)}))
 
-    def measure(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Shown]:
+    def measure(
+        self, answer: Answer, say: Catalogue, ranks: tuple[int, ...]
+    ) -> Iterator[Said | Shown | Passed | Finding]:
         """What begins, and what came of it; may raise anything."""
         raise NotImplementedError
 

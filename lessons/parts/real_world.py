@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+from ..checks.formula import Formula
+from ..checks.rehearsal import Rehearsal
+from ..figures import Seats
 from ..lesson import Lesson
 
-REAL_WORLD: tuple[Lesson, ...] = ()
+REAL_WORLD: tuple[Lesson, ...] = (
+    Lesson(
+        32,
+        "capstone",
+        minutes=75,
+        needs=(25,),
+        checks=(
+            Formula("parameters"),
+            Formula("state_bytes"),
+            Formula("sent"),
+            Formula("step_seconds"),
+            Rehearsal(),
+        ),
+        figures={"seats": Seats(pp=2, dp=2, tp=2, marked=0)},
+        questions=3,
+    ),
+)

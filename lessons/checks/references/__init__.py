@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..reference import Reference
+from .capstone import CAPSTONE
 from .collectives import COLLECTIVES
 from .together import TOGETHER
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TOGETHER}
+REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TOGETHER, **CAPSTONE}
