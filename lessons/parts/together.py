@@ -36,7 +36,7 @@ TOGETHER: tuple[Lesson, ...] = (
         "choosing",
         minutes=60,
         needs=(25,),
-        checks=(Formula("choose"), Formula("memory"), Formula("seconds"), Formula("best_plan")),
+        checks=(Formula("choose"), Formula("memory"), Formula("rate"), Formula("seconds"), Formula("best_plan")),
         figures={
             "winners": Winners(
                 (

@@ -1,4 +1,4 @@
-"""The formulas of lesson 26: which rule, how many bytes, how many seconds, which plan."""
+"""The formulas of lesson 26: which rule, how many bytes, how fast, how many seconds, which plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from parallel.formulas import elements_sent, state_bytes
 
 from ...planning import Cluster, Model, Plan
-from ..reference import Example, Reference, near
+from ..reference import Example, Reference
+from ..reference import near as alike
 
 WORDS = ("as it is", "offload", "ddp", "zero, pp or tp", "tp or zero", "zero or pp+tp+dp", "dp+tp+pp+zero-1")
 
@@ -115,7 +116,7 @@ def _with(**parts: Callable[[Model, Plan], float]) -> Callable[[Model, Plan], fl
 
 
 def _number(value: object, other: object, example: Example) -> bool:
-    return near(value, other, 1e-5)  # a whole parameter more or less
+    return alike(value, other, 1e-5)  # a whole parameter more or less
 
 
 _PLANS = (
@@ -173,14 +174,70 @@ def computing(model: Model, plan: Plan, cluster: Cluster) -> float:
     return flops / cluster.gpus / cluster.flops
 
 
-def _link(spread: int, cluster: Cluster) -> float:
-    return cluster.nvlink if spread <= cluster.local else cluster.nic
+def near(size: int, stride: int, cluster: Cluster) -> int:
+    """Members of a group in one machine; each is ``stride`` after the one before it."""
+    return max(1, min(size, cluster.local // stride))
+
+
+def rate(size: int, stride: int, cluster: Cluster) -> float:
+    """Bytes a second at which a ring of the group runs."""
+    members = near(size, stride, cluster)
+    return cluster.nvlink if members >= size else min(cluster.nvlink, members * cluster.nic)
+
+
+_RATE = Reference(
+    examples=(
+        (8, 1, A100S),
+        (16, 1, A100S),
+        (64, 4, A100S),
+        (8, 8, A100S),
+        (4, 16, A100S),
+        (2, 4, A100S),
+        (32, 1, replace(SLOW, nic=60e9)),
+        (32, 2, SLOW),
+        (3, 4, SLOW),
+        (4, 1, FEW),
+        (8, 2, FEW),
+        (1, 1, FEW),
+    ),
+    answer=rate,
+    mistakes={
+        "plans.rate.one_nic": lambda size, stride, cluster: (
+            cluster.nvlink if near(size, stride, cluster) >= size else cluster.nic
+        ),
+        "plans.rate.all_nics": lambda size, stride, cluster: (
+            cluster.nvlink if near(size, stride, cluster) >= size else min(cluster.nvlink, cluster.local * cluster.nic)
+        ),
+        "plans.rate.not_capped": lambda size, stride, cluster: (
+            cluster.nvlink if near(size, stride, cluster) >= size else near(size, stride, cluster) * cluster.nic
+        ),
+        "plans.rate.nvlink": lambda size, stride, cluster: cluster.nvlink,
+        "plans.rate.no_stride": lambda size, stride, cluster: rate(size, 1, cluster),
+        "plans.rate.stride_in_the_question": lambda size, stride, cluster: (
+            cluster.nvlink if size <= cluster.local else min(cluster.nvlink, near(size, stride, cluster) * cluster.nic)
+        ),
+        "plans.rate.no_member": lambda size, stride, cluster: (
+            cluster.nvlink
+            if size * stride <= cluster.local or size == 1
+            else min(cluster.nvlink, min(size, cluster.local // stride) * cluster.nic)
+        ),
+        "plans.rate.only_nics": lambda size, stride, cluster: min(
+            cluster.nvlink, near(size, stride, cluster) * cluster.nic
+        ),
+        "plans.rate.nic_shared": lambda size, stride, cluster: (
+            cluster.nvlink if near(size, stride, cluster) >= size else cluster.nic / near(size, stride, cluster)
+        ),
+        "plans.rate.fastest": lambda size, stride, cluster: max(
+            cluster.nvlink, near(size, stride, cluster) * cluster.nic
+        ),
+    },
+)
 
 
 def summing(model: Model, plan: Plan, cluster: Cluster, units: tuple[int, int] = (8, 12), nbytes: int = 2) -> float:
     """Seconds of the sums along tp of all microbatches of a stage."""
     elements = units[plan.recompute] * model.sequence * model.hidden * (plan.tp - 1) / plan.tp
-    each = nbytes * elements / _link(plan.tp, cluster)
+    each = nbytes * elements / rate(plan.tp, 1, cluster)
     return _microbatches(model, plan) * model.layers / plan.pp * each
 
 
@@ -191,7 +248,7 @@ def stretch(model: Model, plan: Plan) -> float:
 def exchanging(model: Model, plan: Plan, cluster: Cluster) -> float:
     own = model.parameters / (plan.pp * plan.tp)
     sent = elements_sent(1, plan.dp, plan.zero, _microbatches(model, plan)).total * own
-    return 2 * sent / _link(plan.dp * plan.tp, cluster)
+    return 2 * sent / rate(plan.dp, plan.tp, cluster)
 
 
 def timed(model: Model, plan: Plan, cluster: Cluster) -> float:
@@ -253,7 +310,7 @@ _SECONDS = Reference(
         ),
         "plans.seconds.dp_alone_local": lambda model, plan, cluster: (
             _piped(_only(computing, summing))(model, plan, cluster)
-            + exchanging(model, plan, cluster) * _link(plan.dp * plan.tp, cluster) / _link(plan.dp, cluster)
+            + exchanging(model, plan, cluster) * rate(plan.dp, plan.tp, cluster) / rate(plan.dp, 1, cluster)
         ),
         "plans.seconds.dp_whole_model": lambda model, plan, cluster: (
             _piped(_only(computing, summing))(model, plan, cluster)
@@ -304,7 +361,7 @@ def _same_plan(value: object, other: object, example: Example) -> bool:
             return False
         assert isinstance(other, Plan)
         slow, fast = timed(model, value, cluster), timed(model, other, cluster)
-        return held(model, value) <= cluster.memory and near(slow, fast, 1e-5)
+        return held(model, value) <= cluster.memory and alike(slow, fast, 1e-5)
     except (TypeError, ZeroDivisionError):
         return False
 
@@ -359,4 +416,10 @@ _BEST = Reference(
     },
 )
 
-PLANS: Mapping[str, Reference] = {"choose": _CHOOSE, "memory": _MEMORY, "seconds": _SECONDS, "best_plan": _BEST}
+PLANS: Mapping[str, Reference] = {
+    "choose": _CHOOSE,
+    "memory": _MEMORY,
+    "rate": _RATE,
+    "seconds": _SECONDS,
+    "best_plan": _BEST,
+}

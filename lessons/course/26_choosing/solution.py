@@ -24,6 +24,12 @@ def memory(model: Model, plan: Plan) -> float:
     return states + in_flight * model.layers / plan.pp * kept + (layer if plan.recompute else 0)
 
 
+def rate(size: int, stride: int, cluster: Cluster) -> float:
+    """{{solution.rate}}"""
+    near = max(1, min(size, cluster.local // stride))  # {{solution.near}}
+    return cluster.nvlink if near == size else min(cluster.nvlink, near * cluster.nic)
+
+
 def seconds(model: Model, plan: Plan, cluster: Cluster) -> float:
     """{{solution.seconds}}"""
     m, own = model.batch // plan.dp, model.parameters / (plan.pp * plan.tp)
@@ -32,12 +38,10 @@ def seconds(model: Model, plan: Plan, cluster: Cluster) -> float:
 
     units = 12 if plan.recompute else 8
     sums = 2 * units * model.sequence * model.hidden * (plan.tp - 1) / plan.tp
-    link = cluster.nvlink if plan.tp <= cluster.local else cluster.nic
-    tensor = m * model.layers / plan.pp * sums / link
+    tensor = m * model.layers / plan.pp * sums / rate(plan.tp, 1, cluster)
 
     passes = (2, 2, m + 1, 3 * m)[plan.zero]
-    link = cluster.nvlink if plan.tp * plan.dp <= cluster.local else cluster.nic
-    data = 2 * passes * own * (plan.dp - 1) / plan.dp / link
+    data = 2 * passes * own * (plan.dp - 1) / plan.dp / rate(plan.dp, plan.tp, cluster)
     return (compute + tensor) * (1 + (plan.pp - 1) / m) + data
 
 

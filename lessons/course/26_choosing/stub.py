@@ -17,6 +17,12 @@ def memory(model: Model, plan: Plan) -> float:
     raise NotImplementedError
 
 
+def rate(size: int, stride: int, cluster: Cluster) -> float:
+    """{{stub.rate}}"""
+    # TODO: {{stub.rate_todo}}
+    raise NotImplementedError
+
+
 def seconds(model: Model, plan: Plan, cluster: Cluster) -> float:
     """{{stub.seconds}}"""
     # TODO: {{stub.seconds_todo}}
