@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 STRATEGIES = (
     "DDP",
     "ZeRO-1",
+    "ZeRO-2",
     "ZeRO-3 (FSDP)",
     "ZeRO-Offload",
     "TP + DP",
@@ -118,9 +119,8 @@ class Winners:
         return cells[name].plan if name in cells else "–"
 
     def _heads(self, case: Case, say: Catalogue) -> list[str]:
-        where = say(
-            "page.winners.where" if case.slower == 1 else "page.winners.slower", gpus=case.gpus, times=case.slower
-        )
+        gpus = f"{case.gpus:,} × {case.gpu.upper()}"
+        where = gpus if case.slower == 1 else say("page.winners.slower", gpus=gpus, times=case.slower)
         return [case.model, where]
 
 
@@ -154,4 +154,5 @@ def found(case: Case) -> dict[str, Cell]:
             choice.seconds, choice.least, short(result.plan(choice.number).layout) if choice.number >= 0 else "–"
         )
         for choice in strategies(result)
+        if choice.value in STRATEGIES
     }
