@@ -8,9 +8,9 @@ from pathlib import Path
 from .answer import Answer, load_answer, read_answer, unwritten, used_by
 from .catalogue import Catalogue
 from .checks.bare import Bare
+from .checks.measurement import Measurement
 from .checks.program import Program
 from .checks.real import run_programs
-from .checks.shows import Shows
 from .checks.trial import Trial
 from .lesson import Judged, Lesson
 from .said import Finding, Passed, Said, Shown, Skipped
@@ -30,7 +30,7 @@ def judge(
         ranks: real ranks, in place of those of the checks.
     """
     every = lesson.twin.checks if twin and lesson.twin else lesson.checks
-    checks = [check for check in every if not isinstance(check, Shows)]
+    checks = [check for check in every if not isinstance(check, Measurement)]
     names = [check.function for check in checks]
     source = read_answer(path)
     if isinstance(source, Finding):
@@ -83,8 +83,8 @@ def judge(
         fields = {"functions": list(todo), "first": first, "line": todo[first], "file": path.name}
         yield Finding(Said("file.todo", fields), first)
     elif not wrong:
-        for one in (check for check in every if isinstance(check, Shows)):
-            yield from one.shown(answer, say, ranks)
+        for measured in (check for check in every if isinstance(check, Measurement)):
+            yield from measured.shown(answer, say, ranks)
 
 
 def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from ..answer import Answer
 from ..catalogue import Catalogue
 from ..said import Said, Shown
-from .shows import Shows, table
+from .measurement import table
+from .shows import Shows
 
 if TYPE_CHECKING:
     from parallel.training.recipe import Recipe
@@ -55,8 +56,7 @@ class Row:
 class Compared(Shows):
     """The pros and cons of the strategies, as a table; ``zero_elements`` of the learner's file stands in it."""
 
-    def measure(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Shown]:
-        """Whatever ``ranks`` are: the strategies need four."""
+    def measure(self, answer: Answer, say: Catalogue) -> Iterator[Said | Shown]:
         import parallel.training.training  # noqa: F401  # here, and not in every rank
         from collectives.bench.settings import cores
 

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..answer import Answer
+from ..answer import Answer, describe
 from ..catalogue import Catalogue
 from ..said import Said, Shown
-from .shows import Shows, table
+from .measurement import Measurement, table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +37,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Measured(Shows):
+class Measured(Measurement):
     """What ``fit``, ``ring_time`` and ``bus_bandwidth`` of the learner's file say of this machine.
 
     messages: bytes of single messages; buffers: of the all-reduces. ranks: of the ring, where there are two cores.
@@ -47,12 +47,20 @@ class Measured(Shows):
     buffers: tuple[int, ...] = (1 << 16, 1 << 20, 1 << 23)
     ranks: int = 4
 
-    def measure(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Shown]:
+    def shown(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...] = ()) -> Iterator[Said | Shown]:
         from collectives.bench.settings import cores
+        from collectives.launch import RankFailed, RankTimeout
 
-        yield from self._measure(answer, say, max(ranks) if ranks else self.ranks if cores() > 1 else 2, cores())
+        try:
+            yield from self._shown(answer, say, max(ranks) if ranks else self.ranks if cores() > 1 else 2, cores())
+        except RankTimeout as error:
+            yield Shown(Said("measured.late", {"seconds": f"{error.timeout:g}"}))
+        except RankFailed as error:
+            yield Shown(Said("measured.failed", {"error": str(error).splitlines()[0]}))
+        except Exception as error:
+            yield Shown(Said("measured.failed", {"error": describe(error)}))
 
-    def _measure(self, answer: Answer, say: Catalogue, ranks: int, cores: int) -> Iterator[Said | Shown]:
+    def _shown(self, answer: Answer, say: Catalogue, ranks: int, cores: int) -> Iterator[Said | Shown]:
         yield Said("measured.messages_at", {"ranks": 2})
         times: list[float] = _run(time_messages, 2, cores, self.messages)
         points = tuple(zip(self.messages, times, strict=True))

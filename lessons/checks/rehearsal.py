@@ -12,7 +12,8 @@ from ..answer import Answer
 from ..catalogue import Catalogue
 from ..planning import Pieces, Run
 from ..said import Finding, Passed, Said, Shown
-from .shows import Shows, table
+from .measurement import table
+from .shows import Shows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,9 +46,7 @@ class Rehearsal(Shows):
     batch: int = 16
     sequence: int = 64
 
-    def measure(
-        self, answer: Answer, say: Catalogue, ranks: tuple[int, ...]
-    ) -> Iterator[Said | Shown | Passed | Finding]:
+    def measure(self, answer: Answer, say: Catalogue) -> Iterator[Said | Shown | Passed | Finding]:
         """Pieces first, then what they foretell, then the run."""
         import parallel.training.training  # noqa: F401  # here, and not in every rank
         from collectives.bench.settings import cores

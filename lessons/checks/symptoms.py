@@ -38,7 +38,7 @@ def symptom(kind: str, calls: Sequence[Call]) -> Said | None:
         "number": _number,
         "pair": _pair,
         "order": _order,
-        "list": _list,
+        "items": _listed,
         "word": _word,
         "plan": _plan,
     }
@@ -158,14 +158,14 @@ def _order(calls: Sequence[Call]) -> Said | None:
     return None
 
 
-def _list(calls: Sequence[Call]) -> Said | None:
+def _listed(calls: Sequence[Call]) -> Said | None:
     """What is no list, or one of another length."""
     for call in calls:
         if isinstance(call.got, (str, dict, set)) or not isinstance(call.got, (list, tuple)):
-            return Said("formula.list_kind", {**call.fields, "right": repr(call.right)[:120]})
+            return Said("formula.items_kind", {**call.fields, "right": repr(call.right)[:120]})
         if len(call.got) != len(call.right):
             fields = {"length": len(call.got), "wanted": len(call.right)}
-            return Said("formula.list_length", {**call.fields, **fields})
+            return Said("formula.items_length", {**call.fields, **fields})
     return None
 
 
