@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .flights import Flights
 from .operators import Operators
 from .run import Run
 from .seats import Seats
@@ -16,6 +17,6 @@ from .sweep import Sweep
 from .waits import Waits
 from .winners import Winners
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Seats | Winners
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Seats | Winners | Flights
 
-__all__ = ["Figure", "Operators", "Run", "Seats", "Steps", "Sweep", "Waits", "Winners"]
+__all__ = ["Figure", "Flights", "Operators", "Run", "Seats", "Steps", "Sweep", "Waits", "Winners"]

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from ..checks.formula import Formula
+from ..checks.hung import Hung
 from ..checks.rehearsal import Rehearsal
-from ..figures import Seats
+from ..figures import Flights, Seats
 from ..lesson import Lesson
 
 REAL_WORLD: tuple[Lesson, ...] = (
+    Lesson(
+        29,
+        "hangs",
+        minutes=40,
+        needs=(1, 5),
+        checks=(Formula("waiting"), Formula("absent"), Formula("blame"), Formula("differing"), Hung()),
+        figures={"skips": Flights("one rank skips a call"), "crosses": Flights("nobody is missing")},
+        questions=3,
+    ),
     Lesson(
         32,
         "capstone",

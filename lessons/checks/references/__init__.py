@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ..reference import Reference
 from .capstone import CAPSTONE
 from .collectives import COLLECTIVES
+from .hangs import HANGS
 from .together import TOGETHER
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TOGETHER, **CAPSTONE}
+REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TOGETHER, **CAPSTONE, **HANGS}
