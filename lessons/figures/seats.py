@@ -36,6 +36,8 @@ class Seats:
 
         mesh = self._mesh()
         rows = mesh.seats(self.machine).split("\n")[1:]
+        if max(map(len, rows)) > width:  # a line a group
+            rows = [" " * 12 * bool(place) + part for row in rows for place, part in enumerate(row.split(" " * 5))]
         groups = [f"{axis}: {' '.join(map(str, mesh.ranks(axis, self.marked)))}" for axis in reversed(mesh.axes)]
         said = wrap(Text(self._said(say), "dim"), width)
         return [*said, Text(), *(Text(line) for line in rows), Text(), *(Text("  " + line) for line in groups)]
