@@ -39,8 +39,15 @@ class Seats:
         if max(map(len, rows)) > width:  # a line a group
             rows = [" " * 12 * bool(place) + part for row in rows for place, part in enumerate(row.split(" " * 5))]
         groups = [f"{axis}: {' '.join(map(str, mesh.ranks(axis, self.marked)))}" for axis in reversed(mesh.axes)]
-        said = wrap(Text(self._said(say), "dim"), width)
-        return [*said, Text(), *(Text(line) for line in rows), Text(), *(Text("  " + line) for line in groups)]
+        said = wrap(Text(say("page.seats.legend", axes=self._axes(), machine=self.machine), "dim"), width)
+        return [
+            *said,
+            Text(),
+            *(Text(line) for line in rows),
+            Text(),
+            Text(say("page.seats.groups", marked=self.marked)),
+            *(Text("  " + line) for line in groups),
+        ]
 
     def html(self, say: Catalogue) -> str:
         from sim.draw.shapes import Picture
@@ -93,4 +100,5 @@ class Seats:
         return " × ".join(f"{axis} {size}" for axis, size in self._mesh().axes.items())
 
     def _said(self, say: Catalogue) -> str:
-        return say("page.seats.legend", axes=self._axes(), machine=self.machine, marked=self.marked)
+        legend = say("page.seats.legend", axes=self._axes(), machine=self.machine)
+        return f"{legend} {say('page.seats.framed', marked=self.marked)}"

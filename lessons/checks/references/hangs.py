@@ -83,29 +83,29 @@ def _record(said: Mapping[str, Any], size: int) -> Record:
     return Record(rank, size, operations, {group: tuple(ranks) for group, ranks in said["groups"].items()})
 
 
-def _open(records: Records) -> list[Meeting]:
+def _open(records: Sequence[dict[str, Any]]) -> list[Meeting]:
     return first_open(meetings(flights_of(records)))
 
 
-def waiting(records: Records) -> list[Place | None]:
+def waiting(records: Sequence[dict[str, Any]]) -> list[Place | None]:
     """Where each rank stands: the first operation that has not ended well."""
     flights = flights_of(records)
     first = [next((o for o in flights.records[rank].operations if o.open), None) for rank in sorted(flights.records)]
     return [None if one is None else (one.group, one.number[0]) for one in first]
 
 
-def absent(records: Records, group: str, seq: int) -> list[int]:
+def absent(records: Sequence[dict[str, Any]], group: str, seq: int) -> list[int]:
     found = {(one.group, one.number[0]): list(one.absent) for one in meetings(flights_of(records))}
     return found.get((group, seq), list(flights_of(records).groups[group]))
 
 
-def blame(records: Records) -> list[tuple[int, str, int]]:
+def blame(records: Sequence[dict[str, Any]]) -> list[tuple[int, str, int]]:
     """Who is missing where somebody waits, and is held up nowhere itself."""
     held = {rank for rank, place in enumerate(waiting(records)) if place is not None}
     return sorted((rank, one.group, one.number[0]) for one in _open(records) for rank in one.absent if rank not in held)
 
 
-def differing(records: Records) -> list[Place]:
+def differing(records: Sequence[dict[str, Any]]) -> list[Place]:
     return sorted((one.group, one.number[0]) for one in meetings(flights_of(records)) if len(one.said) > 1)
 
 
