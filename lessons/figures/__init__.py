@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .blocks import Blocks, Matrix
+from .layer_times import LayerTimes
 from .operators import Operators
 from .run import Run
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Blocks | LayerTimes
 
-__all__ = ["Figure", "Operators", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Blocks", "Figure", "LayerTimes", "Matrix", "Operators", "Run", "Steps", "Sweep", "Waits"]

@@ -5,5 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..experiment import Experiment
+from .tensor import TENSOR
+from .tensor_blocks import BLOCKS
+from .tensor_vocabulary import VOCABULARY
 
-EXPERIMENTS: Mapping[str, Experiment] = {}
+EXPERIMENTS: Mapping[str, Experiment] = {**TENSOR, **BLOCKS, **VOCABULARY}
