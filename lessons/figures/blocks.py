@@ -21,7 +21,8 @@ _LETTERS, _UNIT, _GAP, _SHEET = 4, 56.0, 14.0, 7.0  # of a unit of width: letter
 @dataclass(frozen=True)
 class Matrix:
     """shape: as it is written below. height, width: in units. held: by whom: every rank the same, a run of rows or
-    columns each, or each rank a summand of it. parts: of equal length along what is cut, each cut by itself.
+    columns each, or each rank a summand of it. parts: of equal length along what is cut, each cut by itself. labels:
+    in place of the name, what stands in its columns.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Matrix:
     height: int = 1
     width: int = 1
     parts: int = 1
+    labels: tuple[str, ...] = ()
 
     def runs(self, ranks: int, length: int) -> list[tuple[int, int, int]]:
         """(rank, first, count) of every run along what is cut, which is so long."""
@@ -84,9 +86,10 @@ class Blocks:
             return [Text(), Text(one, "bold"), Text()]
         rows, columns = self.ranks * one.height, _LETTERS * one.width
         cells = ["".join(one.owner(y, x, self.ranks, rows, columns) for x in range(columns)) for y in range(rows)]
-        room = max(cell_len(one.name), cell_len(one.shape), columns)
+        head = "".join(label.center(columns // len(one.labels)) for label in one.labels) or one.name
+        room = max(cell_len(head), cell_len(one.shape), columns)
         return [
-            Text(one.name.center(room), "bold"),
+            Text(head.center(room), "bold"),
             *(Text(cell.center(room)) for cell in cells),
             Text(one.shape.center(room), "dim"),
         ]
@@ -105,7 +108,9 @@ class Blocks:
                 room = max(_UNIT * one.width, text_width(one.name, 13), text_width(one.shape, 11))
                 room += _SHEET * (self.ranks - 1) * (one.held == "sum")
                 left, top = x + (room - _UNIT * one.width) / 2, middle - _UNIT * one.height / 2
-                shapes.append(Text(x + room / 2, top - 12, one.name, 13, _INK, "middle", bold=True))
+                for part, label in enumerate(one.labels or (one.name,)):
+                    at = (part + 0.5) / len(one.labels) * _UNIT * one.width + left if one.labels else x + room / 2
+                    shapes.append(Text(at, top - 12, label, 13, _INK, "middle", bold=True))
                 shapes.append(Text(x + room / 2, top + _UNIT * one.height + 14, one.shape, 11, _MUTED, "middle"))
                 shapes += self._sheets(one, left, top)
             x += room + _GAP
@@ -124,7 +129,9 @@ class Blocks:
         if one.held == "sum":
             for rank in range(self.ranks):
                 off = _SHEET * (rank - (self.ranks - 1) / 2)
-                yield from self._block(left + off, top + off, wide, high, rank, f"+{rank}")
+                last = rank == self.ranks - 1
+                name = " + ".join(map(str, range(self.ranks))) if last else ""
+                yield from self._block(left + off, top + off, wide, high, rank, name)
             return
         length = self.ranks * one.parts
         for rank, first, count in one.runs(self.ranks, length):

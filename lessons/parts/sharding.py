@@ -69,7 +69,7 @@ _ATTENTION = (
         (
             _X,
             "f ·",
-            Matrix("Q K V", "h × 3h", "columns", width=3, parts=3),
+            Matrix("", "h × 3h", "columns", width=3, parts=3, labels=("Q", "K", "V")),
             "→",
             Matrix("heads", "s × h", "columns"),
             "·",
@@ -81,9 +81,10 @@ _ATTENTION = (
         ),
     ),
 )
+_QKV = ("q0", "q1", "k0", "k1", "v0", "v1")  # of two heads
 _FUSED = (
-    ("tensor.figure.fused", (Matrix("Q      K      V", "h × 3h", "columns", width=6, parts=3),)),
-    ("tensor.figure.contiguous", (Matrix("Q      K      V", "h × 3h", "columns", width=6),)),
+    ("tensor.figure.fused", (Matrix("", "h × 3h", "columns", width=6, parts=3, labels=_QKV),)),
+    ("tensor.figure.contiguous", (Matrix("", "h × 3h", "columns", width=6, labels=_QKV),)),
 )
 _SEQUENCE = (
     (

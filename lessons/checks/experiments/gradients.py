@@ -25,7 +25,7 @@ def learned(value: Any, gradient: Tensor, **inputs: Tensor) -> Learned | None:
     if value is None:
         return None
     if isinstance(value, Tensor) and value.requires_grad and value.shape == gradient.shape:
-        value.backward(gradient)  # type: ignore[no-untyped-call]
+        value.backward(gradient)
     kept = {f"gradient of {name}": zeros(one) if one.grad is None else one.grad for name, one in inputs.items()}
     return {"output": value, **kept}
 

@@ -28,7 +28,7 @@ def _summands(
     last = leaf(bias)
     out = sum((local(own, **part) for own, part in each), biases * last)
     assert isinstance(out, Tensor)
-    out.backward(gradient)  # type: ignore[no-untyped-call]
+    out.backward(gradient)
 
     def of(tensor: Tensor) -> Tensor:
         return zeros(tensor) if tensor.grad is None else tensor.grad
@@ -202,7 +202,8 @@ def _of_attention(arguments: tuple[Any, ...], value: Any) -> Any:
 
 def _heads(x: Tensor, heads: int) -> Tensor:
     """(b, s, h) → (b, heads, s, d)."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    apart: Tensor = x.unflatten(-1, (heads, -1))
+    return apart.transpose(1, 2)
 
 
 def _attention(example: Any, size: int) -> list[Learned]:

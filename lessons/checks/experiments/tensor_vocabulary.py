@@ -137,7 +137,7 @@ def _embedded(look: Callable[[Tensor, Tensor, int], Tensor]) -> Callable[[Any, i
         rows = [leaf(part) for part in _table(example, size).chunk(size)]
         tokens, count = _tokens(example, size), example[1]
         out = torch.stack([look(tokens, part, rank * count) for rank, part in enumerate(rows)]).sum(0)
-        out.backward(numbers(112, *out.shape))  # type: ignore[no-untyped-call]
+        out.backward(numbers(112, *out.shape))
         return [{"output": out.detach(), "gradient of weight": part.grad} for part in rows]
 
     return found
@@ -155,7 +155,7 @@ def _unmasked(inside: Callable[[Tensor, int], Tensor]) -> Callable[[Tensor, Tens
 def _embed(example: Any, size: int) -> list[Learned]:
     table, tokens = leaf(_table(example, size)), _tokens(example, size)
     out = embedding(tokens, table)
-    out.backward(numbers(112, *out.shape))  # type: ignore[no-untyped-call]
+    out.backward(numbers(112, *out.shape))
     assert table.grad is not None
     return [{"output": out.detach(), "gradient of weight": part} for part in table.grad.chunk(size)]
 
@@ -196,7 +196,7 @@ EMBED = Experiment(
 
 def _logits(example: Any, size: int) -> Tensor:
     tokens, columns, scale = example
-    return numbers(120, tokens, columns * size) * scale
+    return numbers(120, tokens, columns * size).mul(scale)
 
 
 def _targets(example: Any, size: int) -> Tensor:
@@ -212,7 +212,7 @@ def _of_loss(arguments: tuple[Any, ...], value: Any) -> Any:
 def _loss(example: Any, size: int) -> list[Learned]:
     logits = leaf(_logits(example, size))
     loss = cross_entropy(logits, _targets(example, size))
-    (2 * loss).backward()  # type: ignore[no-untyped-call]
+    (2 * loss).backward()
     assert logits.grad is not None
     return [{"output": loss.detach(), "gradient of logits": part} for part in logits.grad.chunk(size, -1)]
 

@@ -1,5 +1,5 @@
 # expects: tensor_parallel_bytes: only the forward
-# finding: tensor_parallel_bytes tensor.bytes.half
+# finding: tensor_parallel_bytes tensor.tensor_parallel_bytes.half
 # says: Two all-reduces are counted. A layer has two blocks, attention and MLP, and each has one sum in the forward and one in the backward: four.
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # expects: tensor_parallel_bytes: the gradients of the weights
-# finding: tensor_parallel_bytes tensor.bytes.weights
+# finding: tensor_parallel_bytes tensor.tensor_parallel_bytes.weights
 # says: These are the gradients of the layer's weights. Tensor parallelism sends none of them: each rank has its own part. It sends activations.
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # expects: tensor_parallel_bytes: the sums of the MLP are 4h wide
-# finding: tensor_parallel_bytes tensor.bytes.wide
+# finding: tensor_parallel_bytes tensor.tensor_parallel_bytes.wide
 # says: The sums of the MLP are taken to be 4h wide. Inside, the MLP is 4h wide, but there nothing is exchanged: what is summed has the width h.
 from __future__ import annotations
 
