@@ -183,7 +183,7 @@ def test_a_single_curve_is_drawn_with_bars() -> None:
 
 def test_blocks_are_held_by_whom_the_library_says() -> None:
     drawn = text(KINDS["blocks"])
-    assert "•••• · 001100110011 →  0011 ·  0000 = ++++" in drawn
+    assert "•••• · 001100110011 →  0011 ·  0000 =  ++++" in drawn
     assert Matrix("", "", "columns", parts=3).runs(2, 12) == [
         (0, 0, 2), (0, 4, 2), (0, 8, 2), (1, 2, 2), (1, 6, 2), (1, 10, 2),
     ]  # fmt: skip

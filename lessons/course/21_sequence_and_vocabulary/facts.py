@@ -10,7 +10,7 @@ from sim.planner.layout import Layout
 from sim.planner.models import MODELS
 from sim.units import show_bytes
 
-RANKS, FP32 = 8, 4
+RANKS, FP32, BF16 = 8, 4, 2
 NUMBERS = 3  # that cross the ranks, for each token
 
 
@@ -38,6 +38,7 @@ def facts() -> dict[str, str | int | float]:
         "units_between": f"{between / unit:g}",
         "units_inside": f"{(alone - between) / unit:g}",
         "logits": show_bytes(logits),
+        "widest": show_bytes(BF16 * model.sequence * model.ffn),
         "own_logits": show_bytes(logits / RANKS),
         "gathered": show_bytes(gathered),
         "exchanged": show_bytes(exchanged),
