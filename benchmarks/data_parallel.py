@@ -18,7 +18,6 @@ from statistics import median
 from typing import Any
 
 from collectives.readers.trace_file import read_trace
-
 from parallel.overlap import overlap
 from sim.hosts import Hosts
 
