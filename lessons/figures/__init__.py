@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .operators import Operators
+from .pipelines import Pipelines
 from .run import Run
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Pipelines
 
-__all__ = ["Figure", "Operators", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Figure", "Operators", "Pipelines", "Run", "Steps", "Sweep", "Waits"]
