@@ -184,7 +184,9 @@ class Untimely:
     @property
     def size(self) -> Size:
         """At which to look: 3 ranks or more show more than 2, and a small picture more than a large one."""
-        return min(self.where, key=lambda size: (size.ranks < 3, size.ranks * size.microbatches * size.chunks))
+        return min(
+            self.where, key=lambda at: (at.ranks < 3, at.microbatches < 3, at.ranks * at.microbatches * at.chunks)
+        )
 
     @cached_property
     def run(self) -> PipelineRun:

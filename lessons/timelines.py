@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def timeline_lines(run: PipelineRun, planned: Sequence[Sequence[Action]], say: Catalogue) -> Iterator[str]:
     """What was carried out, in slots of the run's clock; a cross before what a rank waits for ever to do.
 
-    planned: all that each rank was to do. Where it is too wide, the beginning, or the end if a rank stands still.
+    planned: all that each rank was to do. Where it is too wide, what is around the first cross, or the beginning.
     """
     rows = [_cells(run, rank, actions) for rank, actions in enumerate(planned)]
     count = max(map(len, rows), default=0)
@@ -25,8 +25,8 @@ def timeline_lines(run: PipelineRun, planned: Sequence[Sequence[Action]], say: C
     wide = max(2, *(len(cell) for row in rows for cell in row))
     names = [say("picture.rank", rank=rank) for rank in range(len(rows))]
     room = (WIDTH - max(map(len, names)) - 4) // (wide + 1)
-    stuck = any(cell.startswith("✗") for row in rows for cell in row)
-    first = max(0, count - room) if stuck else 0
+    crosses = [at for row in rows for at, cell in enumerate(row) if cell.startswith("✗")]
+    first = max(0, min(count - room, min(crosses, default=0) - room // 2))
     for name, row in zip(names, rows, strict=True):
         cells = [*row, *[".."] * (count - len(row))][first : first + room]
         before, after = "… " * (first > 0), " …" * (first + room < count)

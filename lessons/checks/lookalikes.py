@@ -67,16 +67,19 @@ def _interleaved(
     microbatches: int,
     chunks: int,
     same: bool = False,
-    single: bool = False,
+    width: Callable[[int, int], int] = min,
 ) -> Iterator[Action]:
-    """``count``: (rank, ranks, chunks) → forwards ahead. same: backwards go through the chunks as forwards do. single:
-    a microbatch goes through all chunks before the next one."""
-    width = 1 if single else ranks
+    """Interleaved 1F1B, mistaken.
+
+    count: (rank, ranks, chunks) → forwards ahead. same: backwards go through the chunks as forwards do. width: (ranks,
+    microbatches) → how many microbatches go through a chunk before they go through the next one.
+    """
+    group = width(ranks, microbatches)
     order = [
         (i, chunk)
-        for start in range(0, microbatches, width)
+        for start in range(0, microbatches, group)
         for chunk in range(chunks)
-        for i in range(start, min(start + width, microbatches))
+        for i in range(start, min(start + group, microbatches))
     ]
     forwards: list[Action] = [Forward(i, chunk) for i, chunk in order]
     backwards: list[Action] = [Backward(i, chunk if same else chunks - 1 - chunk) for i, chunk in order]
@@ -87,17 +90,11 @@ def _megatron(rank: int, ranks: int, chunks: int) -> int:
     return 2 * (ranks - rank - 1) + (chunks - 1) * ranks
 
 
-def _halves(last: bool, rank: int, ranks: int, microbatches: int, chunks: int) -> Iterator[Action]:
-    """1F1B with each backward in its two halves, W at once behind I, or all of them at the end."""
+def _owed(rank: int, ranks: int, microbatches: int, chunks: int) -> Iterator[Action]:
+    """1F1B with the input's half of each backward; the weights' halves all at the end."""
     for action in one_forward_one_backward(rank, ranks, microbatches, chunks):
-        if isinstance(action, Forward):
-            yield action
-        else:
-            yield BackwardInput(action.microbatch)
-            if not last:
-                yield BackwardWeight(action.microbatch)
-    if last:
-        yield from map(BackwardWeight, range(microbatches))
+        yield action if isinstance(action, Forward) else BackwardInput(action.microbatch)
+    yield from map(BackwardWeight, range(microbatches))
 
 
 LOOKALIKES: Mapping[str, Mapping[str, Program]] = {
@@ -131,13 +128,13 @@ LOOKALIKES: Mapping[str, Mapping[str, Program]] = {
         "pipelines.interleaved.one_more": partial(_interleaved, lambda *sizes: _megatron(*sizes) + 1),
         "pipelines.interleaved.all_chunks": partial(_interleaved, lambda rank, p, v: 2 * (p - rank - 1) + v * p),
         "pipelines.interleaved.same": partial(_interleaved, _megatron, same=True),
-        "pipelines.interleaved.single": partial(_interleaved, _megatron, single=True),
+        "pipelines.interleaved.single": partial(_interleaved, _megatron, width=lambda ranks, m: 1),
+        "pipelines.interleaved.breadth": partial(_interleaved, _megatron, width=lambda ranks, m: m),
         "pipelines.interleaved.one_chunk": one_forward_one_backward,
     },
     "golf": {
         "pipelines.golf.h2": zb_h2,
         "pipelines.golf.whole": one_forward_one_backward,
-        "pipelines.golf.together": partial(_halves, False),
-        "pipelines.golf.last": partial(_halves, True),
+        "pipelines.golf.last": _owed,
     },
 }

@@ -95,6 +95,17 @@ class Timetable:
         for name, got in (("bubble", lambda run: f"{run.bubble_fraction:.1%}"), ("peaks", self._peaks)):
             yield Passed(Said(f"timetable.{name}", fields), self.function, (size.ranks,), got(run), got(par))
 
+    def is_slow(self, schedule: PipelineSchedule, size: Size) -> bool:
+        """Whether its bubble is too large.
+
+        Raises:
+            ValueError: it is wrong.
+        """
+        from sim.pipeline import simulate
+
+        run, par = (simulate(one, *size, clock(size, self.p2p)) for one in (schedule, self.par))
+        return self._is_slow(run, par)
+
     def _is_slow(self, run: PipelineRun, par: PipelineRun) -> bool:
         if self.faster and par.bubble_fraction > 1e-9:
             return run.stage_span >= par.stage_span * (1 - 1e-9)

@@ -8,6 +8,7 @@ from ..checks.timetable import Size, Timetable
 from ..checks.trial import Trial
 from ..figures import Pipelines
 from ..lesson import Lesson, Twin
+from ..rules.pipelines import BY_HAND
 
 # numbers of microbatches that ranks divide, as Megatron asks; a transfer takes a quarter of a stage's forward
 _ROUNDS = (Size(2, 2, 1), Size(2, 2, 2), Size(3, 3, 2), Size(3, 6, 2), Size(2, 6, 3), Size(4, 4, 3), Size(4, 8, 2))
@@ -23,9 +24,9 @@ PIPELINES: tuple[Lesson, ...] = (
             Timetable("naive", "naive"),
             Timetable("gpipe", "gpipe"),
             Formula("bubble"),
-            Trial("pipeline_step"),
+            Trial("pipeline_step", rules=BY_HAND),
         ),
-        twin=Twin(("pipelines.pipeline_step.mean_of_means",), (Trial("pipeline_step"),)),
+        twin=Twin(("pipelines.pipeline_step.mean_of_means",), (Trial("pipeline_step", rules=BY_HAND),)),
         figures={"naive": Pipelines(("naive",), 4, 2), "gpipe": Pipelines(("gpipe",), 4, 4)},
         questions=3,
     ),
@@ -42,7 +43,7 @@ PIPELINES: tuple[Lesson, ...] = (
         ),
         twin=Twin(("timetable.few",), (Timetable("one_forward_one_backward", "1f1b"),)),
         figures={
-            "turns": Pipelines(("gpipe", "1f1b"), 4, 6),
+            "turns": Pipelines(("gpipe", "1f1b"), 4, 8),
             "interleaved": Pipelines(("interleaved",), 4, 4, chunks=2),
         },
         questions=3,
@@ -63,7 +64,7 @@ PIPELINES: tuple[Lesson, ...] = (
             ),
         ),
         twin=Twin(("timetable.missing.owed",), (Timetable("golf", "1f1b", faster=True, alike=False),)),
-        figures={"split": Pipelines(("1f1b", "zb-h1"), 4, 6), "none": Pipelines(("zb-h2",), 4, 6)},
+        figures={"split": Pipelines(("1f1b", "zb-h1"), 4, 8), "none": Pipelines(("zb-h2",), 4, 8)},
         questions=3,
     ),
 )

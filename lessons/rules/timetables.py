@@ -16,7 +16,6 @@ from parallel.pipeline.schedule import (
     PipelineSchedule,
 )
 from parallel.pipeline.stages import Stages
-from parallel.pipeline.validation import validate
 
 from ..diagnosis import Rule, Untimely
 from ..said import Finding, Said
@@ -66,7 +65,7 @@ def _from_one(evidence: Untimely) -> Finding | None:
             yield type(action)(action.microbatch - 1, action.chunk)
 
     if _holds(program, evidence):
-        return _found(evidence, Said("timetable.from_one", _size(evidence)))
+        return _found(evidence, Said("timetable.from_one", {"last": evidence.size.microbatches - 1}))
     return None
 
 
@@ -79,7 +78,7 @@ def _reversed(evidence: Untimely) -> Finding | None:
         return (next(backwards) if type(action) is Backward else action for action in actions)
 
     if all(size.chunks == 1 for size in evidence.where) and _holds(program, evidence):
-        return _found(evidence, Said("timetable.reversed", _size(evidence)))
+        return _found(evidence, Said("timetable.reversed"))
     return None
 
 
@@ -235,13 +234,12 @@ def _held(evidence: Untimely) -> Finding:
 
 
 def _holds(program: Callable[..., Iterator[Action]], evidence: Untimely) -> bool:
-    """Whether a changed program is right wherever the learner's is wrong."""
+    """Whether a changed program is right, and quick enough, wherever the learner's is not."""
+    changed = PipelineSchedule(evidence.function, program, flexible=True)
     try:
-        for size in evidence.where:
-            validate(PipelineSchedule(evidence.function, program, flexible=True), *size)
+        return not any(evidence.check.is_slow(changed, size) for size in evidence.where)
     except Exception:  # refused
         return False
-    return True
 
 
 def _actions(evidence: Untimely) -> list[list[Action]]:
@@ -291,6 +289,6 @@ RULES: Sequence[Rule] = (
     _lookalike,
     *_only("wrong", _few, _raised, _from_one, _reversed, _no_backward, _foreign, _twice, _missing, _before, _stuck),
     *_only("wrong", _refused),
-    *_only("slow", _one_at_a_time, _slow),
+    *_only("slow", _reversed, _one_at_a_time, _slow),
     _held,
 )

@@ -68,7 +68,7 @@ def _step(
             for piece, target in pieces
         ]
         torch.stack(losses[trained]).sum().backward()
-        loss = float(torch.stack(losses[told]).sum())
+        loss = torch.stack(losses[told]).sum().item()
         return [
             {
                 "gradients": {name: parameter.grad for name, parameter in stage.named_parameters()},

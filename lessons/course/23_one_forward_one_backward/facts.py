@@ -13,7 +13,7 @@ from sim.pipeline import PipelineRun, Times, play, simulate
 STAGES, MICRO = 4, 8
 MANY_STAGES, MANY_MICRO = 8, 32
 KEPT, CALC_MICRO, WANTED = 0.5, 64, 0.05  # GB, of the first calculation; bubble of the second
-TRANSFER = 1 / 5  # of a piece's forward
+TRANSFER = 1 / 5  # of a stage's forward
 
 
 def facts() -> dict[str, str | int | float]:
@@ -38,7 +38,7 @@ def facts() -> dict[str, str | int | float]:
         known[f"{name}_many_first"] = f"{run.peak_activations[0]:.4g}"
         known[f"{name}_many_last"] = f"{run.peak_activations[-1]:.4g}"
         known[f"{name}_many_messages"] = run.messages
-    times = Times(4, 8, p2p=TRANSFER)
+    times = Times(p2p=TRANSFER)
     right = simulate("interleaved", MANY_STAGES, MANY_MICRO, 4, times)
     late = play(PipelineSchedule("late", _late, flexible=True), MANY_STAGES, MANY_MICRO, 4, times)
     enough = next(v for v in count(1) if simulate("interleaved", MANY_STAGES, MANY_MICRO, v).bubble_fraction < WANTED)
