@@ -39,7 +39,8 @@ class Score:
         table.sort(key=lambda row: [round(run.bubble_fraction, 9) for run in row[1]])
         first = {name: runs[0] for name, runs in table}
         mine = first[self.function]
-        same = [name for name in self.against if max(first[name].peak_activations) <= max(mine.peak_activations)]
+        alike = [name for name in self.against if first[name].stages.chunks == mine.stages.chunks]
+        same = [name for name in alike if max(first[name].peak_activations) <= max(mine.peak_activations)]
         best = min(same, key=lambda name: first[name].bubble_fraction, default=self.function)
         fields = {
             "function": self.function,

@@ -92,8 +92,13 @@ class Timetable:
         size = self.proved[-1]
         fields = {"ranks": size.ranks, "microbatches": size.microbatches, "chunks": size.chunks}
         run, par = pairs[size]
-        for name, got in (("bubble", lambda run: f"{run.bubble_fraction:.1%}"), ("peaks", self._peaks)):
-            yield Passed(Said(f"timetable.{name}", fields), self.function, (size.ranks,), got(run), got(par))
+        bubble = (
+            Said("timetable.bubble_sent", {**fields, "p2p": self.p2p}) if self.p2p else Said("timetable.bubble", fields)
+        )
+        got, limit = (f"{one.bubble_fraction:.1%}" for one in (run, par))
+        yield Passed(bubble, self.function, (size.ranks,), got, limit)
+        peaks = Said("timetable.peaks" if self.alike else "timetable.peak", fields)
+        yield Passed(peaks, self.function, (size.ranks,), self._peaks(run), self._peaks(par))
 
     def is_slow(self, schedule: PipelineSchedule, size: Size) -> bool:
         """Whether its bubble is too large.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
 
     from ..catalogue import Catalogue
 
+_FACTS = ("schedule", "bubble_fraction", "bubble_over_ideal", "messages", "peak_activations")
+
 
 @dataclass(frozen=True)
 class Pipelines:
-    """Timelines of schedules, with what each rank holds; on a page each can be played. F takes one slot, B two.
+    """Timelines of schedules, with what each rank holds; on a page each can be played. F takes one second, B two.
 
     chunks: of schedules that leave it open. p2p: a transfer, in units of a stage's F.
     """
@@ -69,5 +72,6 @@ class Pipelines:
             chunks = self.chunks if schedule.flexible else None
             held = schedule.chunk_count(chunks)
             times = Times(held, 2 * held, held, self.p2p * held)
-            found.append(replay(simulate(schedule, self.ranks, self.microbatches, chunks, times), words))
+            drawn = replay(simulate(schedule, self.ranks, self.microbatches, chunks, times), words)
+            found.append(dataclasses.replace(drawn, facts={key: drawn.facts[key] for key in _FACTS}))
         return found

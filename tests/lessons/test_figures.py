@@ -11,7 +11,7 @@ import pytest
 from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
-from lessons.figures import Figure, Operators, Run, Steps, Sweep, Waits
+from lessons.figures import Figure, Operators, Pipelines, Run, Steps, Sweep, Waits
 from lessons.manifest import COURSE
 
 SAY = Catalogue()
@@ -22,6 +22,7 @@ KINDS: dict[str, Figure] = {
     "waits": Waits(WAITING, 4),
     "run": Run("ring", 4),
     "sweep": Sweep(("ring", "recursive_doubling"), 8, machine="dgx-h100"),
+    "pipelines": Pipelines(("gpipe", "interleaved"), 3, 4, chunks=2),
     "alone": Sweep(("ring",), 4, machine="laptop"),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
