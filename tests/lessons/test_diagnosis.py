@@ -50,7 +50,7 @@ def _is_drawn(lesson: Lesson) -> bool:
     return lesson.twin is not None and not any(isinstance(check, Trial | Formula) for check in lesson.twin.checks)
 
 
-@pytest.mark.parametrize("lesson", filter(_is_drawn, COURSE), ids=lambda lesson: lesson.folder)
+@pytest.mark.parametrize("lesson", [one for one in COURSE if _is_drawn(one)], ids=lambda lesson: lesson.folder)
 def test_a_picture_goes_with_what_happened(lesson: Lesson) -> None:
     path = HERE.parents[1] / "lessons" / "course" / lesson.folder / "broken.py"
     first = _findings(lesson, path, twin=True)[0]
