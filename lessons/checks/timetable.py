@@ -69,6 +69,8 @@ class Timetable:
                 validate(schedule, *size)
             except Exception as error:  # refused, or the learner's program raised
                 errors[size] = error
+            except BaseException as error:  # SystemExit too: it must not end the check
+                errors[size] = ValueError(describe(error))
         if errors:
             yield self._diagnosed("wrong", schedule, tuple(errors), say, errors)
             return

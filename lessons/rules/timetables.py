@@ -43,7 +43,7 @@ def _lookalike(evidence: Untimely) -> Finding | None:
 def _raised(evidence: Untimely) -> Finding | None:
     """The program itself raises, for some sizes."""
     error = evidence.errors.get(evidence.size)
-    if error is None or (isinstance(error, ScheduleError)) or not isinstance(error.__cause__, Exception):
+    if error is None or isinstance(error, ScheduleError):
         return None
     return Finding(Said("timetable.raised", {**_size(evidence), "error": str(error)}), evidence.function)
 

@@ -112,6 +112,9 @@ SHUFFLED = BOTH.replace("range(microbatches)", "sorted(range(microbatches), key=
         (BOTH.replace("range(m", "range(1, m", 1), "timetable.missing.forwards"),
         ("    for i in range(microbatches): yield Backward(i); yield Forward(i)\n", "timetable.before"),
         (SHUFFLED, "timetable.slow_gap"),
+        ("    if microbatches == 2: raise ValueError('two')\n" + BOTH, "timetable.raised"),
+        ("    if microbatches == 4: raise SystemExit\n" + BOTH, "timetable.raised"),
+        ("    if microbatches == 4: 1 / 0\n" + BOTH, "timetable.raised"),
     ],
 )
 def test_what_is_no_right_timetable_is_told(body: str, id: str) -> None:
