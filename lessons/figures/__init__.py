@@ -11,11 +11,12 @@ from typing import TypeAlias
 from .blocks import Blocks, Matrix
 from .layer_times import LayerTimes
 from .operators import Operators
+from .pipelines import Pipelines
 from .run import Run
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Blocks | LayerTimes
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Blocks | LayerTimes | Pipelines
 
-__all__ = ["Blocks", "Figure", "LayerTimes", "Matrix", "Operators", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Blocks", "Figure", "LayerTimes", "Matrix", "Operators", "Pipelines", "Run", "Steps", "Sweep", "Waits"]

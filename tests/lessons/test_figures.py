@@ -11,7 +11,7 @@ import pytest
 from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
-from lessons.figures import Blocks, Figure, LayerTimes, Matrix, Operators, Run, Steps, Sweep, Waits
+from lessons.figures import Blocks, Figure, LayerTimes, Matrix, Operators, Pipelines, Run, Steps, Sweep, Waits
 from lessons.manifest import COURSE
 
 SAY = Catalogue()
@@ -41,6 +41,7 @@ KINDS: dict[str, Figure] = {
         )
     ),
     "layer": LayerTimes((("h100", "dgx-h100"),)),
+    "pipelines": Pipelines(("gpipe", "interleaved"), 3, 4, chunks=2),
     "alone": Sweep(("ring",), 4, machine="laptop"),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())

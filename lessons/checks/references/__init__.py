@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from ..reference import Reference
 from .collectives import COLLECTIVES
+from .pipelines import PIPELINES
 from .tensor import TENSOR
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TENSOR}
+REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TENSOR, **PIPELINES}
