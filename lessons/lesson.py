@@ -15,11 +15,14 @@ from .checks.bare import Bare
 from .checks.formula import Formula
 from .checks.measurement import Measurement
 from .checks.program import Program
+from .checks.score import Score
+from .checks.timetable import Timetable
 from .checks.trial import Trial
 from .figures import Figure
 
-Judged: TypeAlias = Bare | Program | Formula | Trial  # each of one function
-Check: TypeAlias = Judged | Measurement
+Judged: TypeAlias = Bare | Program | Formula | Trial | Timetable  # each of one function
+Informing: TypeAlias = Measurement | Score  # where all holds, without a verdict
+Check: TypeAlias = Judged | Informing
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Lesson:
     @property
     def functions(self) -> list[str]:
         """What the learner writes."""
-        return [check.function for check in self.checks if not isinstance(check, Measurement)]
+        return [check.function for check in self.checks if not isinstance(check, Informing)]
 
     @property
     def folder(self) -> str:

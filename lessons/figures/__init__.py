@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .blocks import Blocks, Matrix
 from .flights import Flights
+from .layer_times import LayerTimes
 from .operators import Operators
+from .pipelines import Pipelines
 from .run import Run
 from .seats import Seats
 from .steps import Steps
@@ -17,6 +20,22 @@ from .sweep import Sweep
 from .waits import Waits
 from .winners import Winners
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Seats | Winners | Flights
+Figure: TypeAlias = (
+    Steps | Run | Sweep | Operators | Waits | Blocks | LayerTimes | Pipelines | Seats | Winners | Flights
+)
 
-__all__ = ["Figure", "Flights", "Operators", "Run", "Seats", "Steps", "Sweep", "Waits", "Winners"]
+__all__ = [
+    "Blocks",
+    "Figure",
+    "Flights",
+    "LayerTimes",
+    "Matrix",
+    "Operators",
+    "Pipelines",
+    "Run",
+    "Seats",
+    "Steps",
+    "Sweep",
+    "Waits",
+    "Winners",
+]

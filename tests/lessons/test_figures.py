@@ -11,7 +11,21 @@ import pytest
 from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
-from lessons.figures import Figure, Flights, Operators, Run, Seats, Steps, Sweep, Waits, Winners
+from lessons.figures import (
+    Blocks,
+    Figure,
+    Flights,
+    LayerTimes,
+    Matrix,
+    Operators,
+    Pipelines,
+    Run,
+    Seats,
+    Steps,
+    Sweep,
+    Waits,
+    Winners,
+)
 from lessons.figures.winners import Case, found
 from lessons.manifest import COURSE
 
@@ -26,6 +40,26 @@ KINDS: dict[str, Figure] = {
     "seats": Seats(pp=4, dp=2, tp=4, marked=5),
     "winners": Winners((Case("gpt2-xl", 1, 64), Case("gpt3-13b", 8, 512))),
     "flights": Flights("one rank skips a call"),
+    "blocks": Blocks(
+        (
+            (
+                "tensor.figure.forward",
+                (
+                    Matrix("X", "s × h", "all"),
+                    "·",
+                    Matrix("", "h × 3h", "columns", width=3, parts=3, labels=("Q", "K", "V")),
+                    "→",
+                    Matrix("heads", "s × h", "columns"),
+                    "·",
+                    Matrix("O", "h × h", "rows"),
+                    "=",
+                    Matrix("Y", "s × h", "sum"),
+                ),
+            ),
+        )
+    ),
+    "layer": LayerTimes((("h100", "dgx-h100"),)),
+    "pipelines": Pipelines(("gpipe", "interleaved"), 3, 4, chunks=2),
     "alone": Sweep(("ring",), 4, machine="laptop"),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
@@ -164,6 +198,24 @@ def test_a_single_curve_is_drawn_with_bars() -> None:
     assert bars == sorted(bars)
     assert bars[0] < 6
     assert "*" not in text(KINDS["alone"])
+
+
+def test_blocks_are_held_by_whom_the_library_says() -> None:
+    drawn = text(KINDS["blocks"])
+    assert "•••• · 001100110011 →  0011 ·  0000 =  ++++" in drawn
+    assert Matrix("", "", "columns", parts=3).runs(2, 12) == [
+        (0, 0, 2), (0, 4, 2), (0, 8, 2), (1, 2, 2), (1, 6, 2), (1, 10, 2),
+    ]  # fmt: skip
+    assert [len(line.split("=")) for line in text(KINDS["blocks"], 30).split("\n")].count(2) == 1
+
+
+def test_sums_take_more_of_a_layer_the_more_ranks_share_it() -> None:
+    figure = LayerTimes((("a100", "p4d"),))
+    times = [figure.seconds("a100", "p4d", ranks) for ranks in figure.ranks]
+    assert times[0][1] == 0
+    assert [one[0] for one in times] == sorted((one[0] for one in times), reverse=True)
+    assert [one[1] for one in times] == sorted(one[1] for one in times)
+    assert "7.654 ms, 64%" in text(figure)
 
 
 def test_every_figure_of_the_course_is_drawn_on_both() -> None:

@@ -11,6 +11,8 @@ from ..reference import Reference
 from .capstone import CAPSTONE
 from .collectives import COLLECTIVES
 from .hangs import HANGS
+from .pipelines import PIPELINES
+from .tensor import TENSOR
 from .together import TOGETHER
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TOGETHER, **CAPSTONE, **HANGS}
+REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TENSOR, **PIPELINES, **TOGETHER, **CAPSTONE, **HANGS}
