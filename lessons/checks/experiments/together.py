@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -24,7 +25,8 @@ class Grid:
     max_norm: float = 1.0
 
     def mesh(self) -> Mesh:
-        return Mesh(pp=self.pp, dp=self.dp, tp=self.tp)
+        """In a rank; the same for all examples with these axes, for groups take time to make."""
+        return _mesh(self.pp, self.dp, self.tp)
 
     def places(self) -> list[dict[str, int]]:
         """The coordinates of each rank, whatever process asks."""
@@ -36,6 +38,11 @@ class Grid:
 
     def __str__(self) -> str:
         return f"pp {self.pp}, dp {self.dp}, tp {self.tp}"
+
+
+@cache
+def _mesh(pp: int, dp: int, tp: int) -> Mesh:
+    return Mesh(pp=pp, dp=dp, tp=tp)
 
 
 def _lines(ranks: int) -> list[tuple[int, int, int]]:
