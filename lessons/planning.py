@@ -65,10 +65,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Measured on one machine. whole: seconds of the step on one rank alone; alpha: seconds that a message costs, beta:
-    a byte; cores: that all ranks share."""
+    """Measured on one machine. replica: seconds of a core that the step of one replica takes without a pipeline, its tp
+    ranks together; alpha: seconds that a message costs, beta: a byte; cores: that all ranks share."""
 
-    whole: float
+    replica: float
     alpha: float
     beta: float
     cores: int

@@ -84,7 +84,7 @@ class Rehearsal(Shows):
                 numbers = {"said": round(said), "found": round(found)}
                 yield Finding(Said("rehearsal.off", {**fields, **numbers}), function, size)
                 return
-            yield Passed(Said("rehearsal.within", fields), function, (size,), f"{said:,.0f}", f"{found:,.0f}")
+            yield Passed(Said("rehearsal.within", fields), function, (size,))
 
     def _shown(
         self,
@@ -110,7 +110,7 @@ class Rehearsal(Shows):
         numbers: dict[str, Any] = {
             "ranks": size,
             "cores": pieces.cores,
-            "whole": pieces.whole,
+            "replica": pieces.replica,
             "alpha": pieces.alpha,
             "beta": pieces.beta,
             "predicted_s": seconds[0],
@@ -119,14 +119,14 @@ class Rehearsal(Shows):
         return Shown(Said("rehearsal.table", {"ranks": size}), table([head, *rows]), tuple(details), numbers)
 
     def _pieces(self, cores: int) -> Pieces:
-        """The step alone, and messages between two ranks."""
+        """The step of one replica without a pipeline, and messages between two ranks."""
         from .measured import time_messages
 
-        alone = Rehearsal(1, 1, 1, self.microbatches * self.dp, self.batch, self.sequence)
-        whole = _launch(1, alone)[0].seconds
+        alone = Rehearsal(1, 1, self.tp, self.microbatches, self.batch // self.dp, self.sequence)
+        replica = max(one.seconds for one in _launch(self.tp, alone)) * min(self.tp, cores)
         times = _run(time_messages, 2, MESSAGES)[0]
         beta, alpha = statistics.linear_regression(MESSAGES, times)
-        return Pieces(whole, max(0.0, alpha), max(0.0, beta), cores)
+        return Pieces(replica, max(0.0, alpha), max(0.0, beta), cores)
 
 
 def _launch(ranks: int, rehearsal: Rehearsal) -> list[Trained]:

@@ -70,7 +70,7 @@ def _pretend(monkeypatch: pytest.MonkeyPatch, states: int = 3_708_928, dp: float
         if function is not rehearsal._train:
             return [[size * 1e-9 for size in rehearsal.MESSAGES]] * ranks
         sent = (dp, 327_696.0, 2_365_448.0)
-        return [Trained(states, sent if ranks == 8 else (0.0, 0.0, 0.0), 0.2 if ranks == 8 else 0.4)] * ranks
+        return [Trained(states, sent if ranks == 8 else (0.0, 0.0, 0.0), 0.2 if ranks == 8 else 0.1)] * ranks
 
     monkeypatch.setattr(rehearsal, "_run", run)
 

@@ -210,9 +210,13 @@ _SENT = Reference(
 
 
 def messages(run: Run) -> float:
-    """That a rank sends in a step: rings along tp and dp, and one message a microbatch along pp."""
-    sums = run.microbatches * 4 * run.layers / run.pp
-    return sums * 2 * (run.tp - 1) + 2 * (run.dp - 1) + run.microbatches * (run.pp > 1)
+    """That a rank sends in a step along dp, a ring, and along pp, one a microbatch."""
+    return 2 * (run.dp - 1) + run.microbatches * (run.pp > 1)
+
+
+def _along_both(run: Run) -> float:
+    """Bytes that a rank sends along dp and pp; those along tp are in the replica's seconds."""
+    return along_dp(run) + along_pp(run)
 
 
 def step_seconds(run: Run, pieces: Pieces) -> float:
@@ -223,14 +227,15 @@ def _step(
     run: Run,
     pieces: Pieces,
     moved: Callable[[Run, Pieces], float] = lambda run, pieces: (
-        messages(run) * pieces.alpha + sum(sent(run)) * pieces.beta
+        messages(run) * pieces.alpha + _along_both(run) * pieces.beta
     ),
     workers: Callable[[int, int], int] = min,
     bubble: Callable[[bool], bool] = lambda alone: alone,
     all_send: bool = True,
+    replicas: bool = True,
 ) -> float:
     ranks = run.dp * run.pp * run.tp
-    work = pieces.whole + (ranks if all_send else 1) * moved(run, pieces)
+    work = (run.dp if replicas else 1) * pieces.replica + (ranks if all_send else 1) * moved(run, pieces)
     stretch = 1 + (run.pp - 1) / run.microbatches if bubble(ranks <= pieces.cores) else 1.0
     return work / workers(ranks, pieces.cores) * stretch
 
@@ -260,8 +265,12 @@ _STEP = Reference(
         ),
         "capstone.step_seconds.nothing_sent": lambda run, pieces: _step(run, pieces, lambda run, pieces: 0.0),
         "capstone.step_seconds.one_rank_sends": lambda run, pieces: _step(run, pieces, all_send=False),
+        "capstone.step_seconds.one_replica": lambda run, pieces: _step(run, pieces, replicas=False),
+        "capstone.step_seconds.tp_again": lambda run, pieces: _step(
+            run, pieces, lambda run, pieces: messages(run) * pieces.alpha + sum(sent(run)) * pieces.beta
+        ),
         "capstone.step_seconds.no_alpha": lambda run, pieces: _step(
-            run, pieces, lambda run, pieces: sum(sent(run)) * pieces.beta
+            run, pieces, lambda run, pieces: _along_both(run) * pieces.beta
         ),
         "capstone.step_seconds.no_beta": lambda run, pieces: _step(
             run, pieces, lambda run, pieces: messages(run) * pieces.alpha

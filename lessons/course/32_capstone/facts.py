@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lessons.checks.references.capstone import along_dp, along_pp, along_tp, messages, parameters, state_bytes
+from lessons.checks.references.capstone import along_dp, along_pp, along_tp, parameters, state_bytes
 from lessons.checks.rehearsal import WITHIN, Rehearsal
 from parallel.mesh import Mesh
 from sim.units import show_bytes
@@ -38,7 +38,6 @@ def facts() -> dict[str, str | int | float]:
         "along_dp": _kib(along_dp(run)),
         "along_pp": _kib(along_pp(run)),
         "along_tp": _kib(along_tp(run)),
-        "messages": f"{messages(run):,.0f}",
         "bubble": f"{(run.pp - 1) / (run.microbatches + run.pp - 1):.0%}",
         "stretch": f"{1 + (run.pp - 1) / run.microbatches:.2f}",
         "within": f"{WITHIN:.0%}",

@@ -35,9 +35,9 @@ def sent(run: Run) -> tuple[float, float, float]:
 
 def step_seconds(run: Run, pieces: Pieces) -> float:
     ranks = run.dp * run.pp * run.tp
-    sums = run.microbatches * 4 * run.layers / run.pp
-    messages = sums * 2 * (run.tp - 1) + 2 * (run.dp - 1) + (run.microbatches if run.pp > 1 else 0)
-    work = pieces.whole + ranks * (messages * pieces.alpha + sum(sent(run)) * pieces.beta)
+    messages = 2 * (run.dp - 1) + (run.microbatches if run.pp > 1 else 0)
+    dp, pp, _ = sent(run)
+    work = run.dp * pieces.replica + ranks * (messages * pieces.alpha + (dp + pp) * pieces.beta)
     if ranks > pieces.cores:
         return work / pieces.cores
     return work / ranks * (1 + (run.pp - 1) / run.microbatches)
