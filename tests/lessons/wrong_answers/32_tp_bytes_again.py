@@ -36,7 +36,6 @@ def sent(run: Run) -> tuple[float, float, float]:
 def step_seconds(run: Run, pieces: Pieces) -> float:
     ranks = run.dp * run.pp * run.tp
     messages = 2 * (run.dp - 1) + (run.microbatches if run.pp > 1 else 0)
-    dp, pp, _ = sent(run)
     work = run.dp * pieces.replica + ranks * (messages * pieces.alpha + sum(sent(run)) * pieces.beta)
     if ranks > pieces.cores:
         return work / pieces.cores
