@@ -8,7 +8,7 @@ from pathlib import Path
 from .answer import Answer, load_answer, read_answer, unwritten, used_by
 from .catalogue import Catalogue
 from .checks.bare import Bare
-from .checks.measured import Measured
+from .checks.measurement import Measurement
 from .checks.program import Program
 from .checks.real import run_programs
 from .checks.trial import Trial
@@ -30,7 +30,7 @@ def judge(
         ranks: real ranks, in place of those of the checks.
     """
     every = lesson.twin.checks if twin and lesson.twin else lesson.checks
-    checks = [check for check in every if not isinstance(check, Measured)]
+    checks = [check for check in every if not isinstance(check, Measurement)]
     names = [check.function for check in checks]
     source = read_answer(path)
     if isinstance(source, Finding):
@@ -83,7 +83,7 @@ def judge(
         fields = {"functions": list(todo), "first": first, "line": todo[first], "file": path.name}
         yield Finding(Said("file.todo", fields), first)
     elif not wrong:
-        for measured in (check for check in every if isinstance(check, Measured)):
+        for measured in (check for check in every if isinstance(check, Measurement)):
             yield from measured.shown(answer, say, ranks)
 
 

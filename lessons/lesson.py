@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 from .checks.bare import Bare
 from .checks.formula import Formula
-from .checks.measured import Measured
+from .checks.measurement import Measurement
 from .checks.program import Program
 from .checks.trial import Trial
 from .figures import Figure
 
 Judged: TypeAlias = Bare | Program | Formula | Trial  # each of one function
-Check: TypeAlias = Judged | Measured
+Check: TypeAlias = Judged | Measurement
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Lesson:
     @property
     def functions(self) -> list[str]:
         """What the learner writes."""
-        return [check.function for check in self.checks if not isinstance(check, Measured)]
+        return [check.function for check in self.checks if not isinstance(check, Measurement)]
 
     @property
     def folder(self) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .operators import Operators
+from .plots import Plots
 from .run import Run
+from .stacks import Stacks
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Stacks | Plots
 
-__all__ = ["Figure", "Operators", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Figure", "Operators", "Plots", "Run", "Stacks", "Steps", "Sweep", "Waits"]

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..reference import Reference
+from .budget import BUDGET
 from .collectives import COLLECTIVES
+from .real_world import REAL_WORLD
+from .together import TOGETHER
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES}
+REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **BUDGET, **TOGETHER, **REAL_WORLD}
