@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from ..answer import Answer, describe
 from ..catalogue import Catalogue
 from ..said import Said, Shown
 from .measurement import Measurement, table
+
+if TYPE_CHECKING:
+    from sim.planner.step import StepTime
 
 
 @dataclass(frozen=True)
@@ -37,9 +41,13 @@ class Planned(Measurement):
         yield Said("planned.begins")
         try:
             alpha, beta, nbytes = self.links()
-            compute = self.step(1)
+            compute, least = self.step(1).compute, self.step(self.gpus[-1])
             rows = [
-                Row(count, float(answer.module.strong_time(count, compute, nbytes, alpha, beta)), self.step(count))
+                Row(
+                    count,
+                    float(answer.module.strong_time(count, compute, nbytes, alpha, beta)),
+                    self.step(count).time_s,
+                )
                 for count in self.gpus
             ]
         except Exception as error:
@@ -61,7 +69,8 @@ class Planned(Measurement):
             "size": show_gigabytes(nbytes),
         }
         numbers = {"alpha": alpha, "beta": beta, "rows": [asdict(row) for row in rows]}
-        yield Shown(Said("planned.table", fields), table([head, *lines]), (Said("planned.why"),), numbers)
+        why = Said("planned.why", {"optimizer": show_time(least.optimizer)})
+        yield Shown(Said("planned.table", fields), table([head, *lines]), (why,), numbers)
 
     def links(self) -> tuple[float, float, float]:
         """α and β of a ring through all GPUs, and the bytes of the gradients."""
@@ -75,8 +84,8 @@ class Planned(Measurement):
         nbytes = parameters.total(find_model(self.model)) * PRECISIONS["bf16"].state.gradients
         return hardware.inside, 1 / links.rate(hardware, self.gpus[-1], 1), nbytes
 
-    def step(self, gpus: int) -> float:
-        """Seconds of the planner's step."""
+    def step(self, gpus: int) -> StepTime:
+        """The planner's step, in seconds."""
         from sim.chip import CHIPS
         from sim.planner.constants import software_of
         from sim.planner.hardware import hardware_of
@@ -86,4 +95,4 @@ class Planned(Measurement):
 
         layout = Layout(dp=gpus, microbatch=self.batch // gpus, global_batch=self.batch)
         chip = CHIPS[self.chip]
-        return step_time(find_model(self.model), layout, hardware_of(chip), software_of(chip=self.chip)).time_s
+        return step_time(find_model(self.model), layout, hardware_of(chip), software_of(chip=self.chip))

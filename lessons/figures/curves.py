@@ -56,7 +56,9 @@ def curves(
         shapes.append(Text(_LEFT + _WIDTH + 14, at, name, 13, _COLOURS[names.index(name) % len(_COLOURS)], bold=True))
     for name, (across, up) in (points or {}).items():
         shapes.append(Circle(x(across), y(up), 5, "#FFFFFF", _INK))
-        shapes.append(Text(x(across) + 10, y(up) + 12, name, 12, _INK))
+        room = text_width(name, 12) < x(across) - _LEFT - 10  # above the curve if so, else below
+        at, anchor = (-10, "end") if room else (10, "start")
+        shapes.append(Text(x(across) + at, y(up) + at, name, 12, _INK, anchor))
     if len(times) > 1 and fastest:
         shapes += _fastest(sizes, times, x, say("page.sweep.fastest"))
     right = max(text_width(name, 13) for name in times)

@@ -80,11 +80,10 @@ class Plots:
 
         shown: Mapping[str, Show] = {
             "seconds": show_time,
-            "rate": lambda value: f"{value / 1e12:.3g} TFLOP/s",
-            "tokens_rate": lambda value: f"{value:.3g}/s",
+            "rate": lambda value: _plain(value / 1e12),
         }
         return tuple(shown.get(axis, _plain) for axis in (self.x, self.y))  # type: ignore[return-value]
 
 
 def _plain(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 or value % 1 else f"{value:.0f}"
+    return f"{value:.3g}" if value < 100 else f"{value:,.0f}"

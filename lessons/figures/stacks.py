@@ -45,9 +45,9 @@ class Stacks:
 
         from ..text import wrap
 
-        rows, parts, show = self.rows(), self.parts(), _SHOWN[self.unit]
+        rows, parts = self.rows(), self.parts()
         letters, names = _letters(parts), [self.name(row, say) for row in rows]
-        right = max(len(show(_total(row))) for row in rows) + 1
+        right = max(len(self._whole(row)) for row in rows) + 1
         left = max(map(cell_len, names)) + 1
         own_line = left + right + 24 > width
         room = width - right - (2 if own_line else left)
@@ -65,7 +65,7 @@ class Stacks:
             rest = " " * (room - used)
             edge = min(round(self.limit / self.end(rows) * room), room - 1) - used
             bar.append(rest if not self.limit or edge < 0 else rest[:edge] + "|" + rest[edge + 1 :])
-            lines.append(bar + Text(show(_total(row)).rjust(right)))
+            lines.append(bar + Text(self._whole(row).rjust(right)))
         legend = [f"{letters[part]} {say(f'stacks.part.{part}')}".replace(" ", "\u00a0") for part in parts]
         legend += ["|\u00a0" + self._limit(say).replace(" ", "\u00a0")] * bool(self.limit)
         shown = wrap(Text("   ".join(legend)), width)
@@ -100,14 +100,14 @@ class Stacks:
                     tip = f"{name}: {words[part]} {show(size)}"
                     shapes.append(Rect(x, y, size * scale, _ROW - 8, *_look(parts.index(part)), tip=tip))
                 x += size * scale
-            shapes.append(Label(x + 8, y + 11, show(_total(row)), _SIZE, _INK))
+            shapes.append(Label(x + 8, y + 11, self._whole(row), _SIZE, _INK))
             y += _ROW
         if self.limit:
             x = left + self.limit * scale
             shapes.append(Line(((x, top), (x, y + 2)), _INK, 1.5, dashed=True))
             shapes.append(Label(x, y + 14, self._limit(say), _SIZE, _MUTED, "middle"))
             y += 24
-        said = "; ".join(f"{name}: {show(_total(row))}" for name, row in zip(names, rows, strict=True))
+        said = "; ".join(f"{name}: {self._whole(row)}" for name, row in zip(names, rows, strict=True))
         table = [
             [name, *(show(row.parts.get(part, 0.0)) for part in parts)] for name, row in zip(names, rows, strict=True)
         ]
@@ -131,6 +131,10 @@ class Stacks:
 
     def name(self, row: Row, say: Catalogue) -> str:
         return say(f"stacks.row.{row.name}", **row.fields)
+
+    def _whole(self, row: Row) -> str:
+        """The size of a bar; nothing where it is all there is."""
+        return "" if self.unit == "percent" else _SHOWN[self.unit](_total(row))
 
     def _limit(self, say: Catalogue) -> str:
         return say("stacks.limit", size=_SHOWN[self.unit](self.limit))

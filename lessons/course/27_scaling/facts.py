@@ -21,7 +21,7 @@ def _of(function: str, *arguments: float) -> float:
 
 def facts() -> dict[str, str | int | float]:
     """See ``lesson27.toml``."""
-    whole = PLAN.step(1)
+    whole = PLAN.step(1).compute
     each = whole / PLAN.batch * 8
     known: dict[str, str | int | float] = {
         "model": "GPT-2 XL",
@@ -68,7 +68,7 @@ def facts() -> dict[str, str | int | float]:
 
 def steps() -> Data:
     """Seconds of a step of the whole batch, over the number of GPUs."""
-    gpus, whole = [2.0**power for power in range(13)], PLAN.step(1)
+    gpus, whole = [2.0**power for power in range(13)], PLAN.step(1).compute
     curves = {"ideal": [whole / n for n in gpus]}
     for name, beta in (("fast", FAST), ("slow", SLOW), ("slowest", SLOWEST)):
         curves[name] = [_of("strong_time", n, whole, NBYTES, ALPHA, beta) for n in gpus]
