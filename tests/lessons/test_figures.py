@@ -185,8 +185,9 @@ def test_a_stack_has_all_its_numbers_on_a_page() -> None:
 def test_a_plot_has_its_curves_and_its_points() -> None:
     table = Rows(KINDS["plots"].html(SAY)).tables[0]
     assert table[0] == ["FLOPs a byte of memory traffic", "A100", "H100"]
-    assert table[7] == ["1,024", "312", "989"]
-    assert table[9] == ["one token times a matrix (H100): 1", "3.35"]
+    assert table[6] == ["153", "312", "513"]
+    assert table[8] == ["295", "312", "989"]
+    assert table[11] == ["one token times a matrix (H100): 1", "3.35"]
     assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plots"])
 
 

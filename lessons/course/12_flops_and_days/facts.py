@@ -48,9 +48,9 @@ def facts() -> dict[str, str | int | float]:
         "forward": _flops(sum(parts.values())),
         "whole": _flops(whole),
         "embedding": _flops(components(SMALL)["embeddings"]),
-        "published": f"{PUBLISHED:.2e}",
-        "six": f"{six:.3e}",
-        "products": f"{products:.3e}",
+        "published": _power(PUBLISHED, 2),
+        "six": _power(six),
+        "products": _power(products),
         "parameters": show_count(total(GPT3)),
         "tokens": show_count(TOKENS),
         "rate": f"{RATE / 1e12:g} TFLOP/s",
@@ -108,6 +108,12 @@ def _flops(count: float) -> str:
     return f"{count:.4g} FLOPs"
 
 
+def _power(count: float, digits: int = 3) -> str:
+    """``3.14·10²³``."""
+    number, _, power = f"{count:.{digits}e}".partition("e+")
+    return f"{number}·10{power.translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
 def _product(chip: Chip, tokens: int, width: int) -> tuple[float, float]:
     """FLOPs a byte of (tokens × width) times (width × width) in 16 bits, and the FLOP/s that it can reach."""
     intensity = 2 * tokens * width * width / (2 * (2 * tokens * width + width * width))
@@ -141,7 +147,8 @@ def _said(model: Transformer) -> dict[str, object]:
 
 def roof() -> Data:
     """What A100 and H100 reach over FLOPs a byte, and three products on an H100."""
-    x = [4.0**power for power in range(-1, 7)]
-    curves = {chip.name: [min(chip.speed("bf16"), at * chip.bandwidth) for at in x] for chip in (A100, H100)}
+    chips = (A100, H100)
+    x = sorted([4.0**power for power in range(-1, 7)] + [chip.speed("bf16") / chip.bandwidth for chip in chips])
+    curves = {chip.name: [min(chip.speed("bf16"), at * chip.bandwidth) for at in x] for chip in chips}
     tokens = {"token": 1, "batch": 128, "square": 8192}
     return Data(x, curves, {name: _product(H100, many, GPT3.hidden) for name, many in tokens.items()})
