@@ -33,8 +33,8 @@ class Planned(Measurement):
 
     model: str = "gpt2-xl"
     chip: str = "h100"
-    gpus: tuple[int, ...] = (8, 32, 128, 256, 512, 1024)
-    batch: int = 1024
+    gpus: tuple[int, ...] = (8, 64, 256, 512, 1024, 2048, 4096)
+    batch: int = 4096
 
     def shown(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...] = ()) -> Iterator[Said | Shown]:
         """See :class:`Measurement`; nothing runs, the planner computes."""

@@ -12,7 +12,7 @@ from sim.units import show_count, show_gigabytes, show_time
 PLAN = Planned()
 ALPHA, FAST, NBYTES = PLAN.links()
 SLOW, SLOWEST = 8 / 100e9, 8 / 10e9  # seconds a byte: 100 and 10 Gbit/s
-CROWD, FEW, MANY = 1024, 64, 1024
+CROWD, FEW, MANY = 4096, 256, 4096
 
 
 def _of(function: str, *arguments: float) -> float:
@@ -32,7 +32,6 @@ def facts() -> dict[str, str | int | float]:
         "local": 8,
         "whole": show_time(whole),
         "each": show_time(each),
-        "alpha": show_time(ALPHA),
         "fast": f"{1 / FAST / 1e9:.0f} GB/s",
         "slow": "100 Gbit/s",
         "slowest": "10 Gbit/s",
@@ -44,7 +43,7 @@ def facts() -> dict[str, str | int | float]:
     for name, beta in (("fast", FAST), ("slow", SLOW), ("slowest", SLOWEST)):
         for column, gpus in (("8", 8), ("few", FEW), ("crowd", CROWD)):
             known[f"{name}_{column}"] = f"{_of('weak_efficiency', gpus, each, NBYTES, ALPHA, beta):.0%}"
-        known[f"{name}_hidden"] = f"{_of('hidden_gpus', whole, NBYTES, ALPHA, beta, PLAN.batch):.0f}"
+        known[f"{name}_hidden"] = f"{_of('hidden_gpus', whole, NBYTES, ALPHA, beta, PLAN.batch):,.0f}"
         best = _of("fastest_gpus", whole, NBYTES, ALPHA, beta, PLAN.batch)
         known[f"{name}_best"] = f"{best:,.0f}"
         known[f"{name}_time"] = show_time(_of("strong_time", best, whole, NBYTES, ALPHA, beta))
