@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..answer import Answer
 from ..catalogue import Catalogue
-from ..said import Said, Shown
+from ..said import Finding, Passed, Said, Shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,9 @@ class Measurement(ABC):
     """Something real beside what the learner's functions foretell."""
 
     @abstractmethod
-    def shown(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...] = ()) -> Iterator[Said | Shown]:
+    def shown(
+        self, answer: Answer, say: Catalogue, ranks: tuple[int, ...] = ()
+    ) -> Iterator[Said | Shown | Passed | Finding]:
         """Measure; whatever goes wrong is a sentence, too.
 
         Args:

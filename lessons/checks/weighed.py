@@ -28,7 +28,7 @@ class Weight:
 
 @dataclass(frozen=True)
 class Weighed(Measurement):
-    """What ``parameters``, ``state_bytes`` and ``activation_bytes`` of the learner's file say of a model of ours."""
+    """What the functions of the learner's file say of a model of ours."""
 
     layers: int = 4
     hidden: int = 128
@@ -58,9 +58,9 @@ class Weighed(Measurement):
         )
 
     def _rows(self, answer: Answer) -> Iterator[Weight]:
-        count = answer.module.parameters(self.layers, self.hidden, self.vocabulary, self.sequence)
+        count = answer.module.gpt_parameters(self.layers, self.hidden, self.vocabulary, self.sequence)
         for precision, optimizer in STATES:
-            held = answer.module.state_bytes(count, precision, optimizer)
+            held = answer.module.bytes_at_rest(count, precision, optimizer)
             yield Weight(f"{precision}_{optimizer}", float(held), self._states(precision, optimizer))
         kept = answer.module.activation_bytes(self.batch, self.sequence, self.hidden, self.heads, "selective")
         yield Weight("layer", float(kept), self._activations(self.layers) - self._activations(self.layers - 1))

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from ..catalogue import Catalogue
 
-_INK, _MUTED = "#1B2330", "#5B6675"
 _COLOURS = ("#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#7A5C00", "#8C96A3")
 _PATTERNS = ("", "dots", "", "hatch")
 _STYLES = ("blue", "cyan", "red", "green", "magenta", "yellow", "dim", "")
@@ -75,6 +74,7 @@ class Stacks:
         from sim.draw.shapes import Line, Picture, Rect, text_width
         from sim.draw.shapes import Text as Label
 
+        from .curves import INK, MUTED
         from .markup import data_table, inline
 
         rows, parts, show = self.rows(), self.parts(), _SHOWN[self.unit]
@@ -82,30 +82,30 @@ class Stacks:
         words = {part: say(f"stacks.part.{part}") for part in parts}
         left = 24 + max(text_width(name, _SIZE) for name in names)
         scale = (_WIDTH - left - 100) / self.end(rows)
-        shapes: list[Shape] = [Label(16, 24, title, 15, _INK, bold=True)]
+        shapes: list[Shape] = [Label(16, 24, title, 15, INK, bold=True)]
         x, y = 16.0, 54.0
         for number, part in enumerate(parts):
             if x + 30 + text_width(words[part], _SIZE) > _WIDTH:
                 x, y = 16.0, y + 22
             shapes.append(Rect(x, y - 7, 14, 14, *_look(number)))
-            shapes.append(Label(x + 20, y, words[part], _SIZE, _INK))
+            shapes.append(Label(x + 20, y, words[part], _SIZE, INK))
             x += 40 + text_width(words[part], _SIZE)
         y += 24
         top = y - 4
         for row, name in zip(rows, names, strict=True):
-            shapes.append(Label(left - 10, y + 11, name, _SIZE, _INK, "end"))
+            shapes.append(Label(left - 10, y + 11, name, _SIZE, INK, "end"))
             x = left
             for part, size in row.parts.items():
                 if size:
                     tip = f"{name}: {words[part]} {show(size)}"
                     shapes.append(Rect(x, y, size * scale, _ROW - 8, *_look(parts.index(part)), tip=tip))
                 x += size * scale
-            shapes.append(Label(x + 8, y + 11, self._whole(row), _SIZE, _INK))
+            shapes.append(Label(x + 8, y + 11, self._whole(row), _SIZE, INK))
             y += _ROW
         if self.limit:
             x = left + self.limit * scale
-            shapes.append(Line(((x, top), (x, y + 2)), _INK, 1.5, dashed=True))
-            shapes.append(Label(x, y + 14, self._limit(say), _SIZE, _MUTED, "middle"))
+            shapes.append(Line(((x, top), (x, y + 2)), INK, 1.5, dashed=True))
+            shapes.append(Label(x, y + 14, self._limit(say), _SIZE, MUTED, "middle"))
             y += 24
         said = "; ".join(f"{name}: {self._whole(row)}" for name, row in zip(names, rows, strict=True))
         table = [

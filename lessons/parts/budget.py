@@ -14,14 +14,15 @@ BUDGET: tuple[Lesson, ...] = (
         minutes=45,
         needs=(1,),
         checks=(
-            Formula("parameters"),
+            Formula("gpt_parameters"),
             Formula("rank_parameters"),
-            Formula("state_bytes"),
+            Formula("bytes_at_rest"),
             Formula("activation_bytes"),
             Weighed(),
         ),
         twin=Twin(
-            ("budget.parameters.untied", "budget.state_bytes.half"), (Formula("parameters"), Formula("state_bytes"))
+            ("budget.gpt_parameters.untied", "budget.bytes_at_rest.half"),
+            (Formula("gpt_parameters"), Formula("bytes_at_rest")),
         ),
         figures={
             "ledger": Stacks("ledger", "lessons.course.11_memory_ledger.facts:ledgers", "gigabytes", limit=80 * 2**30),

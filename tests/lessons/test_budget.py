@@ -13,7 +13,7 @@ from lessons.catalogue import Catalogue
 from lessons.checks.measurement import Measurement
 from lessons.checks.planned import Planned
 from lessons.checks.references import REFERENCES
-from lessons.checks.references.together import _ring
+from lessons.checks.references.scaling import _ring
 from lessons.checks.weighed import Weighed
 from lessons.manifest import lesson_numbered
 from lessons.said import Said, Shown
@@ -37,9 +37,9 @@ def shown(measurement: Measurement, lesson: int, folder: Path, change: tuple[str
 
 
 def test_parameters_are_those_of_published_models() -> None:
-    assert right("parameters", 12, 768, 50257, 1024) == 124_439_808
-    assert right("parameters", 48, 1600, 50257, 1024) == 1_557_611_200
-    assert right("parameters", 96, 12288, 50257, 2048) == 174_604_259_328
+    assert right("gpt_parameters", 12, 768, 50257, 1024) == 124_439_808
+    assert right("gpt_parameters", 48, 1600, 50257, 1024) == 1_557_611_200
+    assert right("gpt_parameters", 96, 12288, 50257, 2048) == 174_604_259_328
 
 
 def test_the_example_of_three_dimensions() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ..reference import Reference
 from .budget import BUDGET
 from .collectives import COLLECTIVES
-from .real_world import REAL_WORLD
-from .together import TOGETHER
+from .inference import INFERENCE
+from .scaling import SCALING
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **BUDGET, **TOGETHER, **REAL_WORLD}
+REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **BUDGET, **SCALING, **INFERENCE}

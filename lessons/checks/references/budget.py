@@ -57,7 +57,7 @@ def _training_days(parameters: int, tokens: int, gpus: int, peak: float, mfu: fl
 
 
 def _states(**bytes_of: tuple[float, float, float]) -> Callable[[int, str, str], float]:
-    """A mistaken ``state_bytes``: bytes of weights with gradients, of a master copy, of a moment, by precision."""
+    """A mistaken ``bytes_at_rest``: bytes of weights with gradients, of a master copy, of a moment, by precision."""
     moments = {"adam": 2, "momentum": 1, "sgd": 0}
 
     def mistaken(parameters: int, precision: str, optimizer: str) -> float:
@@ -75,7 +75,7 @@ def _blocks(layers: int, hidden: int) -> int:
 
 
 BUDGET: Mapping[str, Reference] = {
-    "parameters": Reference(
+    "gpt_parameters": Reference(
         examples=(
             (12, 768, 50257, 1024),
             (96, 12288, 50257, 2048),
@@ -85,24 +85,26 @@ BUDGET: Mapping[str, Reference] = {
         ),
         answer=_parameters,
         mistakes={
-            "budget.parameters.untied": lambda n, h, v, s: _parameters(n, h, v, s) + v * h,
-            "budget.parameters.no_positions": lambda n, h, v, s: _parameters(n, h, v, s) - s * h,
-            "budget.parameters.no_vocabulary": lambda n, h, v, s: _parameters(n, h, v, s) - v * h,
-            "budget.parameters.no_last_norm": lambda n, h, v, s: _parameters(n, h, v, s) - 2 * h,
-            "budget.parameters.no_norms": lambda n, h, v, s: _blocks(n, h) + 9 * n * h + (v + s) * h,
-            "budget.parameters.norms_without_bias": lambda n, h, v, s: _parameters(n, h, v, s) - (2 * n + 1) * h,
-            "budget.parameters.no_biases": lambda n, h, v, s: _blocks(n, h) + 4 * n * h + (v + s) * h + 2 * h,
-            "budget.parameters.matrices_only": lambda n, h, v, s: _blocks(n, h) + (v + s) * h,
-            "budget.parameters.blocks_only": lambda n, h, v, s: _blocks(n, h),
-            "budget.parameters.layers_only": lambda n, h, v, s: _blocks(n, h) + 13 * n * h,
-            "budget.parameters.no_projection": lambda n, h, v, s: _parameters(n, h, v, s) - n * (h * h + h),
-            "budget.parameters.one_matrix": lambda n, h, v, s: _parameters(n, h, v, s) - n * (4 * h * h + h),
-            "budget.parameters.narrow": lambda n, h, v, s: _parameters(n, h, v, s) - n * (6 * h * h + 3 * h),
-            "budget.parameters.one_norm": lambda n, h, v, s: _parameters(n, h, v, s) - 2 * n * h,
-            "budget.parameters.one_layer": lambda n, h, v, s: _parameters(1, h, v, s),
-            "budget.parameters.tables_in_layers": lambda n, h, v, s: n * (12 * h * h + 13 * h + (v + s) * h) + 2 * h,
-            "budget.parameters.table_product": lambda n, h, v, s: _blocks(n, h) + 13 * n * h + v * s * h + 2 * h,
-            "budget.parameters.biased_head": lambda n, h, v, s: _parameters(n, h, v, s) + v,
+            "budget.gpt_parameters.untied": lambda n, h, v, s: _parameters(n, h, v, s) + v * h,
+            "budget.gpt_parameters.no_positions": lambda n, h, v, s: _parameters(n, h, v, s) - s * h,
+            "budget.gpt_parameters.no_vocabulary": lambda n, h, v, s: _parameters(n, h, v, s) - v * h,
+            "budget.gpt_parameters.no_last_norm": lambda n, h, v, s: _parameters(n, h, v, s) - 2 * h,
+            "budget.gpt_parameters.no_norms": lambda n, h, v, s: _blocks(n, h) + 9 * n * h + (v + s) * h,
+            "budget.gpt_parameters.norms_without_bias": lambda n, h, v, s: _parameters(n, h, v, s) - (2 * n + 1) * h,
+            "budget.gpt_parameters.no_biases": lambda n, h, v, s: _blocks(n, h) + 4 * n * h + (v + s) * h + 2 * h,
+            "budget.gpt_parameters.matrices_only": lambda n, h, v, s: _blocks(n, h) + (v + s) * h,
+            "budget.gpt_parameters.blocks_only": lambda n, h, v, s: _blocks(n, h),
+            "budget.gpt_parameters.layers_only": lambda n, h, v, s: _blocks(n, h) + 13 * n * h,
+            "budget.gpt_parameters.no_projection": lambda n, h, v, s: _parameters(n, h, v, s) - n * (h * h + h),
+            "budget.gpt_parameters.one_matrix": lambda n, h, v, s: _parameters(n, h, v, s) - n * (4 * h * h + h),
+            "budget.gpt_parameters.narrow": lambda n, h, v, s: _parameters(n, h, v, s) - n * (6 * h * h + 3 * h),
+            "budget.gpt_parameters.one_norm": lambda n, h, v, s: _parameters(n, h, v, s) - 2 * n * h,
+            "budget.gpt_parameters.one_layer": lambda n, h, v, s: _parameters(1, h, v, s),
+            "budget.gpt_parameters.tables_in_layers": lambda n, h, v, s: (
+                n * (12 * h * h + 13 * h + (v + s) * h) + 2 * h
+            ),
+            "budget.gpt_parameters.table_product": lambda n, h, v, s: _blocks(n, h) + 13 * n * h + v * s * h + 2 * h,
+            "budget.gpt_parameters.biased_head": lambda n, h, v, s: _parameters(n, h, v, s) + v,
         },
     ),
     "rank_parameters": Reference(
@@ -135,7 +137,7 @@ BUDGET: Mapping[str, Reference] = {
             "budget.rank_parameters.cut": lambda n, h, v, s, t, p: n // p * 12 * h * h / t + (v + s) * h / t,
         },
     ),
-    "state_bytes": Reference(
+    "bytes_at_rest": Reference(
         examples=(
             (1_557_611_200, "mixed", "adam"),
             (1_000_000, "fp32", "adam"),
@@ -149,25 +151,25 @@ BUDGET: Mapping[str, Reference] = {
         ),
         answer=_state_bytes,
         mistakes={
-            "budget.state_bytes.no_master": _states(**{**_RIGHT, "mixed": (4, 0, 4)}),
-            "budget.state_bytes.half": _states(**{**_RIGHT, "mixed": (4, 0, 2)}),
-            "budget.state_bytes.moments_in_half": _states(**{**_RIGHT, "mixed": (4, 4, 2)}),
-            "budget.state_bytes.pure_with_master": _states(**{**_RIGHT, "pure": (4, 4, 4)}),
-            "budget.state_bytes.pure_moments": _states(**{**_RIGHT, "pure": (4, 0, 4)}),
-            "budget.state_bytes.master_everywhere": _states(**{**_RIGHT, "fp32": (8, 4, 4)}),
-            "budget.state_bytes.fp32_gradients": _states(**{**_RIGHT, "mixed": (6, 4, 4)}),
-            "budget.state_bytes.no_gradients": _states(fp32=(4, 0, 4), mixed=(2, 4, 4), pure=(2, 0, 2)),
-            "budget.state_bytes.weights_only": _states(fp32=(4, 0, 0), mixed=(2, 0, 0), pure=(2, 0, 0)),
-            "budget.state_bytes.no_optimizer": _states(fp32=(8, 0, 0), mixed=(4, 0, 0), pure=(4, 0, 0)),
-            "budget.state_bytes.always_16": lambda x, precision, optimizer: 16 * x,
-            "budget.state_bytes.always_adam": lambda x, precision, optimizer: _state_bytes(x, precision, "adam"),
-            "budget.state_bytes.one_moment": lambda x, precision, optimizer: _state_bytes(
+            "budget.bytes_at_rest.no_master": _states(**{**_RIGHT, "mixed": (4, 0, 4)}),
+            "budget.bytes_at_rest.half": _states(**{**_RIGHT, "mixed": (4, 0, 2)}),
+            "budget.bytes_at_rest.moments_in_half": _states(**{**_RIGHT, "mixed": (4, 4, 2)}),
+            "budget.bytes_at_rest.pure_with_master": _states(**{**_RIGHT, "pure": (4, 4, 4)}),
+            "budget.bytes_at_rest.pure_moments": _states(**{**_RIGHT, "pure": (4, 0, 4)}),
+            "budget.bytes_at_rest.master_everywhere": _states(**{**_RIGHT, "fp32": (8, 4, 4)}),
+            "budget.bytes_at_rest.fp32_gradients": _states(**{**_RIGHT, "mixed": (6, 4, 4)}),
+            "budget.bytes_at_rest.no_gradients": _states(fp32=(4, 0, 4), mixed=(2, 4, 4), pure=(2, 0, 2)),
+            "budget.bytes_at_rest.weights_only": _states(fp32=(4, 0, 0), mixed=(2, 0, 0), pure=(2, 0, 0)),
+            "budget.bytes_at_rest.no_optimizer": _states(fp32=(8, 0, 0), mixed=(4, 0, 0), pure=(4, 0, 0)),
+            "budget.bytes_at_rest.always_16": lambda x, precision, optimizer: 16 * x,
+            "budget.bytes_at_rest.always_adam": lambda x, precision, optimizer: _state_bytes(x, precision, "adam"),
+            "budget.bytes_at_rest.one_moment": lambda x, precision, optimizer: _state_bytes(
                 x, precision, "momentum" if optimizer == "adam" else optimizer
             ),
-            "budget.state_bytes.momentum_two": lambda x, precision, optimizer: _state_bytes(
+            "budget.bytes_at_rest.momentum_two": lambda x, precision, optimizer: _state_bytes(
                 x, precision, "adam" if optimizer == "momentum" else optimizer
             ),
-            "budget.state_bytes.master_with_adam": lambda x, precision, optimizer: (
+            "budget.bytes_at_rest.master_with_adam": lambda x, precision, optimizer: (
                 _state_bytes(x, precision, optimizer) - 4 * x * (precision == "mixed" and optimizer == "sgd")
             ),
         },

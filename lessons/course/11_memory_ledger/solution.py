@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-def parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
-    """{{solution.parameters}}"""
+def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
+    """{{solution.gpt_parameters}}"""
     attention = 4 * hidden**2 + 4 * hidden
     mlp = 8 * hidden**2 + 5 * hidden
     norm = 2 * hidden
@@ -16,8 +16,8 @@ def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: in
     return layers * 12 * hidden**2 / (tp * pp) + (vocab + positions) * hidden / tp
 
 
-def state_bytes(count: int, precision: str, optimizer: str) -> int:
-    """{{solution.state_bytes}}"""
+def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
+    """{{solution.bytes_at_rest}}"""
     moments = {"adam": 2, "momentum": 1, "sgd": 0}[optimizer]
     weight, gradient, master, moment = {
         "fp32": (4, 4, 0, 4),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
-    """{{stub.parameters}}"""
-    # TODO: {{stub.parameters_todo}}
+def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
+    """{{stub.gpt_parameters}}"""
+    # TODO: {{stub.gpt_parameters_todo}}
     raise NotImplementedError
 
 
@@ -15,9 +15,9 @@ def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: in
     raise NotImplementedError
 
 
-def state_bytes(count: int, precision: str, optimizer: str) -> int:
-    """{{stub.state_bytes}}"""
-    # TODO: {{stub.state_bytes_todo}}
+def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
+    """{{stub.bytes_at_rest}}"""
+    # TODO: {{stub.bytes_at_rest_todo}}
     raise NotImplementedError
 
 

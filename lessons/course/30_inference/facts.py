@@ -10,7 +10,7 @@ from sim.planner.layout import Layout
 from sim.planner.models import MODELS
 from sim.planner.parameters import total
 from sim.planner.transformer import Transformer
-from sim.units import show_bytes, show_count, show_gigabytes, show_time
+from sim.units import show_bytes, show_gigabytes, show_time
 
 OLD, NEW, LARGE = MODELS["llama2-7b"], MODELS["llama3-8b"], MODELS["llama3-70b"]
 CHIP = CHIPS["h100"]

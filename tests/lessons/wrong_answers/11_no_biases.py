@@ -1,10 +1,10 @@
-# expects: parameters: linear layers without biases
-# finding: parameters budget.parameters.no_biases
+# expects: gpt_parameters: linear layers without biases
+# finding: gpt_parameters budget.gpt_parameters.no_biases
 # says: The biases of the linear layers are missing: 4h in attention, 5h in the MLP (4h above, h below).
 from __future__ import annotations
 
 
-def parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
+def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
     attention = 4 * hidden**2
     mlp = 8 * hidden**2
     norm = 2 * hidden
@@ -15,7 +15,7 @@ def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: in
     return layers * 12 * hidden**2 / (tp * pp) + (vocab + positions) * hidden / tp
 
 
-def state_bytes(count: int, precision: str, optimizer: str) -> int:
+def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
     moments = {"adam": 2, "momentum": 1, "sgd": 0}[optimizer]
     weight, gradient, master, moment = {
         "fp32": (4, 4, 0, 4),

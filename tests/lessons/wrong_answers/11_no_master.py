@@ -1,10 +1,10 @@
-# expects: state_bytes: mixed precision without a master copy
-# finding: state_bytes budget.state_bytes.no_master
+# expects: bytes_at_rest: mixed precision without a master copy
+# finding: bytes_at_rest budget.bytes_at_rest.no_master
 # says: The fp32 master copy is missing. Mixed precision keeps the parameters twice: in 16 bits to compute with, in 32 to add small steps to.
 from __future__ import annotations
 
 
-def parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
+def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
     attention = 4 * hidden**2 + 4 * hidden
     mlp = 8 * hidden**2 + 5 * hidden
     norm = 2 * hidden
@@ -15,7 +15,7 @@ def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: in
     return layers * 12 * hidden**2 / (tp * pp) + (vocab + positions) * hidden / tp
 
 
-def state_bytes(count: int, precision: str, optimizer: str) -> int:
+def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
     moments = {"adam": 2, "momentum": 1, "sgd": 0}[optimizer]
     weight, gradient, master, moment = {
         "fp32": (4, 4, 0, 4),

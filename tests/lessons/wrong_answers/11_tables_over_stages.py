@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 
-def parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
+def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
     attention = 4 * hidden**2 + 4 * hidden
     mlp = 8 * hidden**2 + 5 * hidden
     norm = 2 * hidden
@@ -15,7 +15,7 @@ def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: in
     return layers * 12 * hidden**2 / (tp * pp) + (vocab + positions) * hidden / (tp * pp)
 
 
-def state_bytes(count: int, precision: str, optimizer: str) -> int:
+def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
     moments = {"adam": 2, "momentum": 1, "sgd": 0}[optimizer]
     weight, gradient, master, moment = {
         "fp32": (4, 4, 0, 4),

@@ -63,7 +63,7 @@ _RUNS = (
     (5.0, 1e9, 1e-5, 1 / 50e9, 200),
 )
 
-TOGETHER: Mapping[str, Reference] = {
+SCALING: Mapping[str, Reference] = {
     "weak_time": Reference(
         examples=_WEAK,
         answer=_weak,

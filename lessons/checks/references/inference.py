@@ -33,7 +33,7 @@ def _critical_batch(parameters: float, cache: float, peak: float, bandwidth: flo
     return 2 * parameters / bandwidth / gained if gained > 0 else math.inf
 
 
-REAL_WORLD: Mapping[str, Reference] = {
+INFERENCE: Mapping[str, Reference] = {
     "cache_bytes": Reference(
         examples=(
             (32, 32, 8, 128, 8192, 2),
