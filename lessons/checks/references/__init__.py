@@ -11,6 +11,7 @@ from ..reference import Reference
 from .budget import BUDGET
 from .collectives import COLLECTIVES
 from .inference import INFERENCE
+from .operations import OPERATIONS
 from .scaling import SCALING
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **BUDGET, **SCALING, **INFERENCE}
+REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **BUDGET, **OPERATIONS, **SCALING, **INFERENCE}
