@@ -13,16 +13,14 @@ from typing import TypeAlias
 
 from .checks.bare import Bare
 from .checks.formula import Formula
-from .checks.measured import Measured
+from .checks.measurement import Measurement
 from .checks.program import Program
-from .checks.score import Score
 from .checks.timetable import Timetable
 from .checks.trial import Trial
 from .figures import Figure
 
 Judged: TypeAlias = Bare | Program | Formula | Trial | Timetable  # each of one function
-Informing: TypeAlias = Measured | Score  # where all holds, without a verdict
-Check: TypeAlias = Judged | Informing
+Check: TypeAlias = Judged | Measurement
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Lesson:
     @property
     def functions(self) -> list[str]:
         """What the learner writes."""
-        return [check.function for check in self.checks if not isinstance(check, Informing)]
+        return [check.function for check in self.checks if not isinstance(check, Measurement)]
 
     @property
     def folder(self) -> str:

@@ -12,11 +12,26 @@ from .blocks import Blocks, Matrix
 from .layer_times import LayerTimes
 from .operators import Operators
 from .pipelines import Pipelines
+from .plots import Plots
 from .run import Run
+from .stacks import Stacks
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Blocks | LayerTimes | Pipelines
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Blocks | LayerTimes | Pipelines | Stacks | Plots
 
-__all__ = ["Blocks", "Figure", "LayerTimes", "Matrix", "Operators", "Pipelines", "Run", "Steps", "Sweep", "Waits"]
+__all__ = [
+    "Blocks",
+    "Figure",
+    "LayerTimes",
+    "Matrix",
+    "Operators",
+    "Pipelines",
+    "Plots",
+    "Run",
+    "Stacks",
+    "Steps",
+    "Sweep",
+    "Waits",
+]

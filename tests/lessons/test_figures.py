@@ -11,7 +11,20 @@ import pytest
 from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
-from lessons.figures import Blocks, Figure, LayerTimes, Matrix, Operators, Pipelines, Run, Steps, Sweep, Waits
+from lessons.figures import (
+    Blocks,
+    Figure,
+    LayerTimes,
+    Matrix,
+    Operators,
+    Pipelines,
+    Plots,
+    Run,
+    Stacks,
+    Steps,
+    Sweep,
+    Waits,
+)
 from lessons.manifest import COURSE
 
 SAY = Catalogue()
@@ -43,6 +56,8 @@ KINDS: dict[str, Figure] = {
     "layer": LayerTimes((("h100", "dgx-h100"),)),
     "pipelines": Pipelines(("gpipe", "interleaved"), 3, 4, chunks=2),
     "alone": Sweep(("ring",), 4, machine="laptop"),
+    "stacks": Stacks("ledger", "lessons.course.11_memory_ledger.facts:ledgers", "gigabytes", limit=80 * 2**30),
+    "plots": Plots("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
 
@@ -198,6 +213,33 @@ def test_sums_take_more_of_a_layer_the_more_ranks_share_it() -> None:
     assert [one[0] for one in times] == sorted((one[0] for one in times), reverse=True)
     assert [one[1] for one in times] == sorted(one[1] for one in times)
     assert "7.654 ms, 64%" in text(figure)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_stack_is_as_long_as_its_size(width: int) -> None:
+    stacks = KINDS["stacks"]
+    assert isinstance(stacks, Stacks)
+    rows = stacks.rows()
+    bars = [line for line in text(stacks, width).split("\n") if " GB" in line and "|\u00a0" not in line][: len(rows)]
+    sizes = [sum(row.parts.values()) for row in rows]
+    drawn = [max(len(run) for run in re.findall(r"[PGOAM]+", line)) for line in bars]
+    assert all(abs(one / drawn[0] - size / sizes[0]) < 0.1 for one, size in zip(drawn, sizes, strict=True))
+    assert all(("|" in bar) == (size < stacks.limit) for bar, size in zip(bars, sizes, strict=True))
+
+
+def test_a_stack_has_all_its_numbers_on_a_page() -> None:
+    table = Rows(KINDS["stacks"].html(SAY)).tables[0]
+    assert table[0] == ["what", "parameters", "gradients", "optimizer", "activations", "for a moment, and gaps"]
+    assert table[1][:4] == ["batch 8, all kept", "3.1 GB", "3.1 GB", "18.7 GB"]
+
+
+def test_a_plot_has_its_curves_and_its_points() -> None:
+    table = Rows(KINDS["plots"].html(SAY)).tables[0]
+    assert table[0] == ["FLOPs a byte of memory traffic", "A100", "H100"]
+    assert table[6] == ["153", "312", "513"]
+    assert table[8] == ["295", "312", "989"]
+    assert table[11] == ["one token times a matrix (H100): 1", "3.35"]
+    assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plots"])
 
 
 def test_every_figure_of_the_course_is_drawn_on_both() -> None:

@@ -8,8 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..reference import Reference
+from .budget import BUDGET
 from .collectives import COLLECTIVES
+from .inference import INFERENCE
+from .operations import OPERATIONS
 from .pipelines import PIPELINES
+from .scaling import SCALING
 from .tensor import TENSOR
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TENSOR, **PIPELINES}
+REFERENCES: Mapping[str, Reference] = {
+    **COLLECTIVES,
+    **TENSOR,
+    **PIPELINES,
+    **BUDGET,
+    **OPERATIONS,
+    **SCALING,
+    **INFERENCE,
+}
