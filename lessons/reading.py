@@ -118,6 +118,13 @@ class Reading:
         return found
 
     @functools.cached_property
+    def asked(self) -> dict[str, Prediction | Question]:
+        """All that a learner can answer, by its key in the catalogue, in the order in which it is asked."""
+        first = {"predict": self.prediction} if self.prediction else {}
+        questions = {f"quiz.{i}": one for i, one in enumerate(self.questions, 1)}
+        return {**first, **questions, **{f"calculate.{i}": one for i, one in enumerate(self.calculations, 1)}}
+
+    @functools.cached_property
     def hints(self) -> dict[str, list[str]]:
         """The function that they are for, or empty → hints, from a nudge to near-code."""
         texts = {**Catalogue().table(self.lesson.table), **self.say.table(self.lesson.table)}
@@ -131,6 +138,12 @@ class Reading:
             ]
             for function in functions
         }
+
+
+def duration(say: Catalogue, minutes: int) -> str:
+    """Minutes as one says them."""
+    hours, rest = divmod(minutes, 60)
+    return say("page.hours", hours=hours, minutes=rest) if hours else say("page.minutes", minutes=rest)
 
 
 def facts_of(lesson: Lesson) -> Facts:
