@@ -58,7 +58,9 @@ def _write_page(target: str, found: Results, workspace: Workspace) -> None:
     title, proves = say("site.results.title"), say("site.results.proves")
     try:
         check_writable("--html", target)
-        write_text(target, ALONE.wrap(say, title, say("site.name"), proves, sections(found, say, unlinked)))
+        write_text(
+            target, ALONE.wrap(say, title, say("site.name"), proves, sections(found, say, unlinked), look="wide")
+        )
     except ValueError as error:
         raise Refusal("runner.json", reason=str(error)) from None
 

@@ -19,6 +19,8 @@ from .which import which
 
 __all__ = ["site"]
 
+_LOOKS = {"index.html": "home", "results.html": "wide"}  # others are as narrow as a text
+
 
 def site(workspace: Workspace) -> dict[str, str]:
     """Every file of it: name → text."""
@@ -47,7 +49,7 @@ def site(workspace: Workspace) -> dict[str, str]:
             say(f"site.{name.removesuffix('.html')}.title"),
             say(f"site.{name.removesuffix('.html')}.proves"),
         )
-        look = "home" if name == "index.html" else ""
+        look = _LOOKS.get(name, "")
         files[name] = shell(say, name, progress).wrap(say, title, say("site.name"), proves, sections, look=look)
         found += entries
     return {**files, "search.js": as_script(found)}

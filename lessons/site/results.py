@@ -14,6 +14,7 @@ from .masthead import link
 from .search import Entry, plain
 
 Link = Callable[[Lesson, str], str]
+_SHORT, _PROSE = 40, ' class="prose"'  # letters that stay in one line
 
 
 def results(workspace: Workspace) -> tuple[str, list[Entry]]:
@@ -57,9 +58,10 @@ def _section(name: str, content: str, say: Catalogue) -> str:
 def _guesses(guesses: list[tuple[Result, Guess]], say: Catalogue) -> str:
     rows = []
     for one, guess in guesses:
-        cells = (plain(guess.question), guess.answer, guess.truth, say(f"results.{'hit' if guess.right else 'miss'}"))
+        verdict = say(f"results.{'hit' if guess.right else 'miss'}")
+        cells = (guess.answer, guess.truth, verdict, plain(guess.question))
         rows.append(f'<tr><th scope="row">{one.lesson.number}</th>' + "".join(map(_cell, cells)) + "</tr>")
-    return _table(("lesson", "question", "yours", "truth", "verdict"), rows, say)
+    return _table(("lesson", "yours", "truth", "verdict", "question"), rows, say)
 
 
 def _measured(one: Result, shown: Measurement, link: Link) -> str:
@@ -79,10 +81,10 @@ def _lessons(found: Results, say: Catalogue, link: Link) -> str:
 
 
 def _cell(text: str) -> str:
-    return f"<td>{escape(text)}</td>"
+    return f"<td{_PROSE * (len(text) > _SHORT)}>{escape(text)}</td>"
 
 
 def _table(heads: Sequence[str], rows: Sequence[str], say: Catalogue) -> str:
     head = "".join(f'<th scope="col">{escape(say(f"results.column.{name}"))}</th>' for name in heads)
-    body = "".join(rows)
-    return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    content = f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody>"
+    return f'<div class="scroll" tabindex="0"><table class="results">{content}</table></div>'

@@ -13,7 +13,6 @@ from lessons.manifest import COURSE, PARTS
 from lessons.reading import Reading
 from lessons.results import results_of
 from lessons.shell import ALONE
-from lessons.site import site
 from lessons.site.papers import collected
 from lessons.site.which import QUESTIONS
 from lessons.workspace import State, Workspace, digest
@@ -45,23 +44,25 @@ def learn(folder: Path, language: str = "en") -> Workspace:
     return Workspace(str(folder), language)
 
 
-def write(folder: Path, files: dict[str, str]) -> Path:
-    folder.mkdir(parents=True)
-    for name, text in files.items():
-        (folder / name).write_text(text, "utf-8")
-    return folder
-
-
 @pytest.fixture(scope="module")
 def english(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("english")
-    return write(base / "site", site(learn(base / "my_lessons")))
+    learn(base / "my_lessons")
+    assert main(["site", str(base / "site"), "--folder", str(base / "my_lessons")]) == 0
+    return base / "site"
 
 
 @pytest.fixture(scope="module")
 def chinese(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("chinese")
-    return write(base / "site", site(Workspace(str(base / "my_lessons"), "zh")))
+    found = base / "found.json"
+    words = ["--folder", str(base / "my_lessons"), "--language", "zh", "--json", str(found)]
+    assert main(["site", str(base / "site"), *words]) == 0
+    written = json.loads(found.read_text())
+    assert written["language"] == "zh"
+    assert {path.name for path in (base / "site").iterdir()} == {*written["files"], "site.json"}
+    assert set(written["pages"]) == {path.name for path in (base / "site").glob("*.html")}
+    return base / "site"
 
 
 def pages(folder: Path) -> list[Path]:
@@ -285,6 +286,10 @@ def test_questions_predictions_and_calculations_answer(english: Path) -> None:
     assert result[1][-1].startswith("right")
     assert result[2] == ["right", "wrong"]
     assert console == ""
+    right = ["400", "400 KiB", "0.390625 MiB", "409600 B", "400 kb", "409.6 KB", "many"]
+    ask = f'calculated("#calculate-1", {json.dumps(right)})'
+    result, _ = opened(english / f"{COURSE[5].folder}.html", ask)
+    assert result == ["right"] * 6 + ["number"]
 
 
 @browser
@@ -309,16 +314,36 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_site_is_written_and_replaced_as_a_whole(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A site of two pages, in the place of the course."""
+    monkeypatch.setattr("lessons.site.site", lambda workspace: {"index.html": "new", "a.html": "b"})
+
+
+def test_a_site_is_replaced_as_a_whole(here: Path, quick: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["site", "course"]) == 0
     assert (here / "course" / "index.html").as_uri() in capsys.readouterr().out
-    (here / "course" / "index.html").write_text("old")
-    assert main(["site", "course", "--language", "zh", "--json", "-"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["language"] == "zh"
-    assert {path.name for path in (here / "course").iterdir()} == {*found["files"], "site.json"}
-    assert found["pages"] == [name for name in found["files"] if name.endswith(".html")] or len(found["pages"]) > 10
-    assert 'lang="zh-Hans"' in (here / "course" / "index.html").read_text("utf-8")
+    mark = here / "course" / "site.json"
+    mark.write_text(mark.read_text().replace('"a.html"', '"a.html", "old.html"'))
+    for name in ("index.html", "old.html"):
+        (here / "course" / name).write_text("old")
+    assert main(["site", "course"]) == 0
+    assert {path.name: path.read_text() for path in (here / "course").glob("*.html")} == {
+        "index.html": "new",
+        "a.html": "b",
+    }
+    assert [path.name for path in here.iterdir()] == ["course"]
+
+
+def test_what_cannot_be_written_leaves_the_old_site(
+    here: Path, quick: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["site", "course"]) == 0
+    before = sorted((path.name, path.read_text()) for path in (here / "course").iterdir())
+    monkeypatch.setattr("lessons.site.site", lambda workspace: {"index.html": "newer", "no/such.html": ""})
+    assert main(["site", "course"]) == 2
+    assert "could not be written" in capsys.readouterr().err
+    assert sorted((path.name, path.read_text()) for path in (here / "course").iterdir()) == before
     assert [path.name for path in here.iterdir()] == ["course"]
 
 
@@ -345,7 +370,7 @@ def test_what_is_not_ours_stays(
     assert sorted(str(path.relative_to(here)) for path in here.rglob("*") if path.is_file()) == sorted(names)
 
 
-def test_a_file_beside_a_site_stays(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_beside_a_site_stays(here: Path, quick: None, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["site", "course"]) == 0
     (here / "course" / "notes.txt").write_text("mine")
     assert main(["site", "course"]) == 2
