@@ -65,11 +65,12 @@ class Reading:
 
     @property
     def where(self) -> str:
-        """Its number, how long it takes, and which lessons it builds on."""
+        """Its number, how long it takes, which lessons it builds on, and whether it belongs to the core path."""
         number, minutes = self.lesson.number, self.lesson.minutes
         parts = [self.say("page.lesson", number=number), self.say("page.minutes", minutes=minutes)]
         needs = [needed for needed in self.lesson.needs if needed]  # nothing is lost without the tour
-        return " · ".join([*parts, *([self.say("page.needs", lessons=needs)] if needs else [])])
+        parts += [self.say("page.needs", lessons=needs)] if needs else []
+        return " · ".join([*parts, *([f"★ {self.say('page.core')}"] if self.lesson.core else [])])
 
     def has(self, key: str) -> bool:
         return self.say.has(f"{self.lesson.table}.{key}")

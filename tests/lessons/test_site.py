@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from lessons import parity
 from lessons.__main__ import main
 from lessons.catalogue import LANGUAGES, Catalogue
+from lessons.commands.check import check
 from lessons.manifest import COURSE, PARTS
+from lessons.order import Event
 from lessons.reading import Reading
 from lessons.results import results_of
+from lessons.said import Passed, Said, Shown
 from lessons.shell import ALONE
 from lessons.site.papers import collected
 from lessons.site.which import QUESTIONS
@@ -391,6 +395,23 @@ def test_a_report_shows_predictions_beside_the_truth(here: Path, capsys: pytest.
     text = (here / "mine.html").read_text("utf-8")
     assert "Two ranks took 1 ms." in text
     assert not any(values["href"].endswith(".html") for values in Elements(text).all("a"))
+
+
+def test_a_check_keeps_what_it_has_measured(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    workspace = Workspace("my_lessons")
+    workspace.open()
+    workspace.file(COURSE[6]).write_text("mine = 1\n")
+    verdict = check(workspace, COURSE[6], quiet=True, judging=measuring)
+    assert verdict.recorded
+    (kept,) = results_of(Workspace()).lessons[6].measured
+    assert (kept.text, kept.lines, kept.numbers) == ("Two ranks took 1 ms.", ["size  time"], {"ranks": 2})
+    assert main(["report"]) == 0
+    assert "Lesson 6, measured: Two ranks took 1 ms." in capsys.readouterr().out
+
+
+def measuring(number: int, path: Path, language: str, broken: bool, ranks: tuple[int, ...]) -> Iterator[Event]:
+    yield Passed(Said("check.ran"), "fit", (2, 3))
+    yield Shown("Two ranks took 1 ms.", ("size  time",), (), {"ranks": 2})
 
 
 def test_a_report_for_programs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
