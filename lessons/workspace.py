@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder", metavar="DIR", help=f"your files (default: {FOLDER}, here or in a folder above this one)"
     )
-    parser.add_argument("--lang", "--language", choices=LANGUAGES, help="language, remembered (default: as LANG says)")
+    parser.add_argument("--lang", choices=LANGUAGES, help="language, remembered (default: as LANG says)")
 
 
 class Workspace:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..catalogue import LANGUAGES, Catalogue
 from ..report import check_target, write_json
 from ..workspace import Workspace
 
@@ -21,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "target", metavar="DIR", help="a new folder, an empty one, or an earlier site, which is replaced"
     )
+    parser.add_argument("--language", choices=LANGUAGES, help="of the site (default: yours, which stays as it is)")
     parser.add_argument("--json", metavar="FILE", help="write what was made (- for stdout)")
 
 
@@ -29,6 +31,8 @@ def main(args: argparse.Namespace) -> int:
     from ..site.folder import check_folder, write_folder
 
     workspace = Workspace.of(args)
+    if args.language:
+        workspace.say = Catalogue(args.language)
     check_target(args.json)
     target = Path(args.target).absolute()
     check_folder(target)
