@@ -13,6 +13,7 @@ from markdown_it.token import Token
 
 from .glossary import Linker, terms
 from .markdown import figure_of, parse
+from .pointers import point
 from .reading import GRADES, Prediction, Question, Reading
 from .shell import ALONE, Shell
 
@@ -76,6 +77,8 @@ class Page:
     def text(self, markdown: str) -> str:
         tokens = parse(markdown)
         self.linker.link(tokens)
+        if self.shell.address:
+            point(tokens, self.reading.lesson, self.shell.address, self.say)
         return str(self.markdown.renderer.render(self.with_figures(tokens), self.markdown.options, {}))
 
     def with_figures(self, tokens: list[Token]) -> list[Token]:

@@ -131,9 +131,19 @@ def test_a_lesson_is_the_same_alone_and_in_the_site(tmp_path: Path, english: Pat
 
     def sections(text: str) -> str:
         text = text.partition("<main")[2].partition("</main>")[0]
+        text = re.sub(r'<a href="\d\d_\w+\.html" title="[^"]*">(.*?)</a>', r"\1", text)
         return re.sub(r" --folder \S+?(?=</code>)", "", text.replace('href="glossary.html#', 'href="#'))
 
     assert sections(alone) == sections(within)
+
+
+def test_lessons_that_a_text_speaks_of_are_linked(english: Path, chinese: Path) -> None:
+    third, fourth = COURSE[3].folder, COURSE[4].folder
+    for folder, words in ((english, "lesson 3"), (chinese, "第 3 课")):
+        title = Catalogue("en" if folder is english else "zh")("course.03.title")
+        text = (folder / f"{fourth}.html").read_text("utf-8")
+        assert f'<a href="{third}.html" title="{title}">{words}</a>' in text
+        assert f'<a href="{fourth}.html"' not in text.partition("<main")[2].partition("</main>")[0]
 
 
 def test_the_index_has_parts_minutes_the_core_path_and_what_is_done(english: Path) -> None:
