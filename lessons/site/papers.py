@@ -19,7 +19,7 @@ from .search import Entry, plain
 
 @dataclass
 class Paper:
-    """text: Markdown, as the first lesson has it. readings: those that name it."""
+    """text: Markdown, as the first lesson has it, without what it says of it. readings: those that name it."""
 
     text: str
     readings: list[Reading] = field(default_factory=list)
@@ -43,7 +43,7 @@ def collected(readings: Sequence[Reading]) -> list[Paper]:
     found: dict[str, Paper] = {}
     for reading in readings:
         for text in _items(reading.text("papers")) if reading.has("papers") else ():
-            paper = found.setdefault(_title(text).casefold(), Paper(text))
+            paper = found.setdefault(_title(text).casefold(), Paper(_reference(text)))
             if reading not in paper.readings:
                 paper.readings.append(reading)
     return sorted(found.values(), key=lambda paper: (_year(paper.text), _title(paper.text).casefold()))
@@ -55,6 +55,12 @@ def _items(markdown: str) -> Iterator[str]:
     for token in parse(markdown):
         if token.type == "list_item_open" and token.level == 1 and token.map:
             yield re.sub(r"^[-*]\s+", "", " ".join(line.strip() for line in lines[slice(*token.map)]).strip())
+
+
+def _reference(text: str) -> str:
+    """Without what a lesson says of it, behind the colon after its year or number."""
+    found = re.match(r"(.*?\*[^*]+\*)(.*)", text)
+    return (found[1] + re.split(r"(?<=\d): |(?<=\d)：", found[2])[0] if found else text).rstrip(" .。")
 
 
 def _year(text: str) -> str:

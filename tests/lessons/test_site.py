@@ -198,6 +198,8 @@ def test_a_paper_stands_once_with_all_its_lessons(english: Path) -> None:
     assert [reading.lesson.number for reading in ring[0].readings][:2] == [4, 5]
     years = [[*re.findall(r"(?<![\d:.])(?:19|20)\d\d(?![\d.]\d)", paper.text), "later"][-2:][0] for paper in papers]
     assert years == sorted(years)
+    assert any("Practice and Experience, 2007" in paper.text for paper in papers)
+    assert not any("this walk" in paper.text for paper in papers)
     text = (english / "papers.html").read_text("utf-8")
     assert text.count("Bandwidth optimal all-reduce") == 1
 
