@@ -37,6 +37,7 @@ class Lesson:
 
     checks: in the order of the learner's file, cheap ones first within each. pieces: what later lessons can use, name →
     (the learner's function, the library's, as ``module:name``). stub: the id of the sentence with which the stub fails.
+    core: it belongs to the core path; ``manifest.py`` knows.
     """
 
     number: int
@@ -49,6 +50,7 @@ class Lesson:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     questions: int = 2
     stub: str = "file.todo"
+    core: bool = False
 
     @property
     def functions(self) -> list[str]:

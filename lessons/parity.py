@@ -54,7 +54,7 @@ def numbers(lesson: Lesson, catalogue: Path = ROOT / "catalogue") -> list[str]:
     return [
         f"{lesson.table}.{id}: {literal}"
         for id, text in texts.items()
-        if not id.startswith(("stub.", "solution.", "broken."))
+        if not id.startswith(("stub.", "solution.", "broken.", "papers"))
         for literal in literals(text)
     ]
 
