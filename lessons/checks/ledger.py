@@ -41,6 +41,34 @@ class Ledger(TorchDispatchMode):
         self.now -= last - first
 
 
+class Passing(Ledger):
+    """The bytes of what comes and goes: storages that have gone when it is left. ``most()``: at the worst moment."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self._changes: list[tuple[int, int]] = []  # an address, and the bytes that appear there, or go
+
+    def _note(self, storage: torch.UntypedStorage) -> None:
+        before = self.now
+        super()._note(storage)
+        if self.now > before:
+            self._changes.append((storage.data_ptr(), self.now - before))
+
+    def _gone(self, first: int, last: int) -> None:
+        super()._gone(first, last)
+        self._changes.append((first, first - last))
+
+    def most(self) -> int:
+        """What is still there stays, so it is left out from its first moment on."""
+        now = most = 0
+        last = {address: place for place, (address, _) in enumerate(self._changes)}
+        for place, (address, change) in enumerate(self._changes):
+            if change < 0 or last[address] != place:
+                now += change
+                most = max(most, now)
+        return most
+
+
 def _span(storage: torch.UntypedStorage) -> tuple[int, int]:
     """Its first address and the one behind its last."""
     return storage.data_ptr(), storage.data_ptr() + storage.nbytes()

@@ -62,7 +62,7 @@ class Measured(Measurement):
 
     def _shown(self, answer: Answer, say: Catalogue, ranks: int, cores: int) -> Iterator[Said | Shown]:
         yield Said("measured.messages_at", {"ranks": 2})
-        times: list[float] = _run(_time_messages, 2, cores, self.messages)
+        times: list[float] = _run(time_messages, 2, cores, self.messages)
         points = tuple(zip(self.messages, times, strict=True))
         alpha, beta = (float(one) for one in answer.module.fit(points))
         yield _message(points, alpha, beta, say)
@@ -97,7 +97,7 @@ def _run(function: Callable[..., Any], ranks: int, cores: int, sizes: Sequence[i
 # In a rank.
 
 
-def _time_messages(sizes: Sequence[int]) -> list[float]:
+def time_messages(sizes: Sequence[int]) -> list[float]:
     """Seconds of one message of each size between ranks 0 and 1; the sizes take turns."""
     import torch
     import torch.distributed as dist

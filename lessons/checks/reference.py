@@ -37,7 +37,7 @@ class Reference:
     examples: tuple[Example, ...]
     answer: Callable[..., Any]
     mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    kind: Literal["number", "pair", "order"] = "number"
+    kind: Literal["number", "pair", "order", "items", "word", "plan"] = "number"
     same: Callable[[object, object, Example], bool] = close
     exactly: Callable[[object, object, Example], bool] | None = None
 

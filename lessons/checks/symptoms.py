@@ -31,10 +31,17 @@ class Call:
 
 def symptom(kind: str, calls: Sequence[Call]) -> Said | None:
     """What to say of calls some of which are wrong, if there is something."""
-    missing = next((call for call in calls if call.got is None), None)
+    missing = next((call for call in calls if call.got is None and call.right is not None), None)
     if missing is not None:
         return Said("formula.none_sometimes", missing.fields)
-    look: Mapping[str, Callable[[Sequence[Call]], Said | None]] = {"number": _number, "pair": _pair, "order": _order}
+    look: Mapping[str, Callable[[Sequence[Call]], Said | None]] = {
+        "number": _number,
+        "pair": _pair,
+        "order": _order,
+        "items": _listed,
+        "word": _word,
+        "plan": _plan,
+    }
     return look[kind](calls)
 
 
@@ -148,4 +155,38 @@ def _order(calls: Sequence[Call]) -> Said | None:
                 return Said(f"formula.order_{name}", {**call.fields, "those": those})
             if those:
                 return Said("formula.order_both", {**call.fields, "missing": missing, "repeated": repeated})
+    return None
+
+
+def _listed(calls: Sequence[Call]) -> Said | None:
+    """What is no list, or one of another length."""
+    for call in calls:
+        if isinstance(call.got, (str, dict, set)) or not isinstance(call.got, (list, tuple)):
+            return Said("formula.items_kind", {**call.fields, "right": repr(call.right)[:120]})
+        if len(call.got) != len(call.right):
+            fields = {"length": len(call.got), "wanted": len(call.right)}
+            return Said("formula.items_length", {**call.fields, **fields})
+    return None
+
+
+def _word(calls: Sequence[Call]) -> Said | None:
+    """What is none of the words."""
+    words = list(dict.fromkeys(call.right for call in calls))
+    for call in calls:
+        if call.got not in words:
+            return Said("formula.word", {**call.fields, "words": [repr(word) for word in words]})
+    return None
+
+
+def _plan(calls: Sequence[Call]) -> Said | None:
+    """What is no plan, or one for another number of GPUs, or a plan where there is none."""
+    for call in calls:
+        if call.got is not None and type(call.got).__name__ != "Plan":
+            return Said("formula.plan_kind", call.fields)
+        if call.right is None and call.got is not None:
+            return Said("formula.plan_none", call.fields)
+        if call.got is not None:
+            gpus, wanted = (one.dp * one.pp * one.tp for one in (call.got, call.right))
+            if gpus != wanted:
+                return Said("formula.plan_gpus", {**call.fields, "gpus": gpus, "wanted": wanted})
     return None

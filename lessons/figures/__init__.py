@@ -9,29 +9,49 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .blocks import Blocks, Matrix
+from .flights import Flights
 from .layer_times import LayerTimes
 from .operators import Operators
 from .pipelines import Pipelines
 from .plots import Plots
 from .run import Run
+from .seats import Seats
 from .stacks import Stacks
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
+from .winners import Winners
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Blocks | LayerTimes | Pipelines | Stacks | Plots
+Figure: TypeAlias = (
+    Steps
+    | Run
+    | Sweep
+    | Operators
+    | Waits
+    | Blocks
+    | LayerTimes
+    | Pipelines
+    | Stacks
+    | Plots
+    | Seats
+    | Winners
+    | Flights
+)
 
 __all__ = [
     "Blocks",
     "Figure",
+    "Flights",
     "LayerTimes",
     "Matrix",
     "Operators",
     "Pipelines",
     "Plots",
     "Run",
+    "Seats",
     "Stacks",
     "Steps",
     "Sweep",
     "Waits",
+    "Winners",
 ]

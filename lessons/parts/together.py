@@ -2,12 +2,55 @@
 
 from __future__ import annotations
 
+from ..checks.compared import Compared
 from ..checks.formula import Formula
 from ..checks.planned import Planned
-from ..figures import Plots
+from ..checks.trial import Trial
+from ..figures import Plots, Seats, Winners
+from ..figures.winners import Case
 from ..lesson import Lesson, Twin
 
 TOGETHER: tuple[Lesson, ...] = (
+    Lesson(
+        25,
+        "three_dimensions",
+        minutes=60,
+        needs=(5, 19, 22),
+        checks=(
+            Formula("coordinates"),
+            Formula("groups"),
+            Formula("seeds"),
+            Formula("zero_elements"),
+            Trial("clip", ranks=(2, 4)),
+            Trial("reduce_tied", ranks=(2, 4)),
+            Compared(),
+        ),
+        twin=Twin(
+            ("together.clip.twice", "together.reduce_tied.last_only"),
+            (Trial("clip", ranks=(2, 4)), Trial("reduce_tied", ranks=(2, 4))),
+        ),
+        figures={"seats": Seats(pp=4, dp=2, tp=4, marked=5)},
+        questions=3,
+    ),
+    Lesson(
+        26,
+        "choosing",
+        minutes=60,
+        needs=(25,),
+        checks=(Formula("choose"), Formula("memory"), Formula("rate"), Formula("seconds"), Formula("best_plan")),
+        figures={
+            "winners": Winners(
+                (
+                    Case("gpt2-xl", 1, 64),
+                    Case("gpt3-13b", 1, 64),
+                    Case("gpt3-13b", 8, 512),
+                    Case("gpt3-175b", 1024, 2048),
+                    Case("gpt3-175b", 1024, 2048, slower=8),
+                )
+            )
+        },
+        questions=3,
+    ),
     Lesson(
         27,
         "scaling",

@@ -14,17 +14,21 @@ from lessons.catalogue import Catalogue
 from lessons.figures import (
     Blocks,
     Figure,
+    Flights,
     LayerTimes,
     Matrix,
     Operators,
     Pipelines,
     Plots,
     Run,
+    Seats,
     Stacks,
     Steps,
     Sweep,
     Waits,
+    Winners,
 )
+from lessons.figures.winners import Case, found
 from lessons.manifest import COURSE
 
 SAY = Catalogue()
@@ -35,6 +39,9 @@ KINDS: dict[str, Figure] = {
     "waits": Waits(WAITING, 4),
     "run": Run("ring", 4),
     "sweep": Sweep(("ring", "recursive_doubling"), 8, machine="dgx-h100"),
+    "seats": Seats(pp=4, dp=2, tp=4, marked=5),
+    "winners": Winners((Case("gpt2-xl", 1, 64), Case("gpt3-13b", 8, 512))),
+    "flights": Flights("one rank skips a call"),
     "blocks": Blocks(
         (
             (
@@ -273,3 +280,29 @@ def test_steps_circles_and_runs_fit_a_narrow_screen(number: int, language: str) 
     for figure in COURSE[number].figures.values():
         lines = figure.lines(Catalogue(language), 40)
         assert max(line.cell_len for line in lines) <= 40, [line.plain for line in lines]
+
+
+def test_seats_are_those_of_the_mesh() -> None:
+    said = text(KINDS["seats"])
+    assert "machine 2   pp 2 dp 0 tp 0-3: 16 17 18 19" in said
+    for group in ("tp: 4 5 6 7", "dp: 1 5", "pp: 5 13 21 29"):
+        assert group in said
+    page = KINDS["seats"].html(SAY)
+    assert page.count(">tp<") == 3
+    assert page.count(">pp<") == 3
+    assert page.count(">dp<") == 1
+
+
+def test_the_best_strategy_of_a_case_is_marked_and_those_that_do_not_fit_say_so() -> None:
+    cells = found(Case("gpt3-13b", 1, 64))
+    assert cells["ZeRO-Offload"].seconds > 0
+    assert cells["DDP"].seconds == 0
+    said = text(Winners((Case("gpt3-13b", 1, 64),)))
+    assert "1.00× *" in said
+    assert f"{cells['DDP'].least / 1e9:,.0f} GB" in said
+
+
+def test_a_flight_that_was_never_called_is_empty() -> None:
+    rows = Rows(KINDS["flights"].html(SAY)).tables[0]
+    assert rows[3][1:] == ["✓ all_reduce of 8", ""]
+    assert rows[1][2].startswith("… all_reduce")

@@ -9,5 +9,6 @@ from .pipelines import PIPELINES
 from .tensor import TENSOR
 from .tensor_blocks import BLOCKS
 from .tensor_vocabulary import VOCABULARY
+from .together import TOGETHER
 
-EXPERIMENTS: Mapping[str, Experiment] = {**TENSOR, **BLOCKS, **VOCABULARY, **PIPELINES}
+EXPERIMENTS: Mapping[str, Experiment] = {**TENSOR, **BLOCKS, **VOCABULARY, **PIPELINES, **TOGETHER}

@@ -9,12 +9,15 @@ from collections.abc import Mapping
 
 from ..reference import Reference
 from .budget import BUDGET
+from .capstone import CAPSTONE
 from .collectives import COLLECTIVES
+from .hangs import HANGS
 from .inference import INFERENCE
 from .operations import OPERATIONS
 from .pipelines import PIPELINES
 from .scaling import SCALING
 from .tensor import TENSOR
+from .together import TOGETHER
 
 REFERENCES: Mapping[str, Reference] = {
     **COLLECTIVES,
@@ -24,4 +27,7 @@ REFERENCES: Mapping[str, Reference] = {
     **OPERATIONS,
     **SCALING,
     **INFERENCE,
+    **TOGETHER,
+    **CAPSTONE,
+    **HANGS,
 }

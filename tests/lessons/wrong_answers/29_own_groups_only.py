@@ -1,0 +1,46 @@
+# expects: absent: only ranks whose record knows the group
+# finding: absent hangs.absent.own_record
+# says: A record knows only the groups in which its rank has called something. Take the members from any record that has the group.
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Record = dict[str, Any]
+
+
+def waiting(records: Sequence[Record]) -> list[tuple[str, int] | None]:
+    places: list[tuple[str, int] | None] = []
+    for record in records:
+        unfinished = ((one["group"], one["seq"]) for one in record["operations"] if one["state"] != "done")
+        places.append(next(unfinished, None))
+    return places
+
+
+def absent(records: Sequence[Record], group: str, seq: int) -> list[int]:
+    members = [record["rank"] for record in records if group in record["groups"]]
+    came = {
+        record["rank"]
+        for record in records
+        for one in record["operations"]
+        if (one["group"], one["seq"]) == (group, seq)
+    }
+    return [rank for rank in members if rank not in came]
+
+
+def blame(records: Sequence[Record]) -> list[tuple[int, str, int]]:
+    places = waiting(records)
+    return [
+        (rank, *place)
+        for place in {place for place in places if place is not None}
+        for rank in absent(records, *place)
+        if places[rank] is None
+    ]
+
+
+def differing(records: Sequence[Record]) -> list[tuple[str, int]]:
+    said: dict[tuple[str, int], set[str]] = {}
+    for record in records:
+        for one in record["operations"]:
+            said.setdefault((one["group"], one["seq"]), set()).add(one["said"])
+    return [place for place, ways in said.items() if len(ways) > 1]
