@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..said import Said
-from .reference import near
+from .reference import near, plain
 
 _POWERS = {3: "10³", 6: "10⁶", 9: "10⁹", 12: "10¹²"}
 _PARTS = ("alpha", "beta")
@@ -34,7 +34,12 @@ def symptom(kind: str, calls: Sequence[Call]) -> Said | None:
     missing = next((call for call in calls if call.got is None), None)
     if missing is not None:
         return Said("formula.none_sometimes", missing.fields)
-    look: Mapping[str, Callable[[Sequence[Call]], Said | None]] = {"number": _number, "pair": _pair, "order": _order}
+    look: Mapping[str, Callable[[Sequence[Call]], Said | None]] = {
+        "number": _number,
+        "pair": _pair,
+        "order": _order,
+        "list": _list,
+    }
     return look[kind](calls)
 
 
@@ -149,3 +154,25 @@ def _order(calls: Sequence[Call]) -> Said | None:
             if those:
                 return Said("formula.order_both", {**call.fields, "missing": missing, "repeated": repeated})
     return None
+
+
+def _list(calls: Sequence[Call]) -> Said | None:
+    """What a list lacks, or has too much; lists inside of it are looked through."""
+    for call in calls:
+        if not isinstance(call.got, (list, tuple)):
+            return Said("formula.list_kind", {**call.fields, "right": repr(plain(call.right))})
+    for call in calls:
+        got, right = Counter(_items(call.got)), Counter(_items(call.right))
+        for name, those in (("missing", right - got), ("foreign", got - right)):
+            if those:
+                fields = {**call.fields, "those": sorted(map(str, those)), "right": repr(plain(call.right))}
+                return Said(f"formula.list_{name}", fields)
+    first = next(call for call in calls if not call.ok)
+    return Said("formula.list_order", {**first.fields, "right": repr(plain(first.right))})
+
+
+def _items(value: Any) -> list[object]:
+    """Those of all lists inside, as texts: a learner may return anything."""
+    if isinstance(value, (list, tuple, range)):
+        return [item for one in value for item in _items(one)]
+    return [repr(value)]

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .backward import Backward
 from .operators import Operators
+from .replicas import Replicas
 from .run import Run
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Replicas | Backward
 
-__all__ = ["Figure", "Operators", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Backward", "Figure", "Operators", "Replicas", "Run", "Steps", "Sweep", "Waits"]
