@@ -42,7 +42,7 @@ def facts() -> dict[str, str | int | float]:
         "share": f"{figure.share:.0%}",
         "ids": show_gigabytes(step.inputs),
         "logits": show_gigabytes(step.outputs),
-        **{f"dp_{name}": f"{count / 1e9:.2f}" for name, count in moved.items()},
+        **{f"dp_{name}": f"{count / 1e9:.3g}" for name, count in moved.items()},
         "dp_total": f"{by_threads / 1e9:.2f}",
         "dp_other": f"{by_threads / (GPUS - 1) / 1e9:.2f}",
         "dp_small": f"{small / 1e9:.2f}",
