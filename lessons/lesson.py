@@ -13,12 +13,13 @@ from typing import TypeAlias
 
 from .checks.bare import Bare
 from .checks.formula import Formula
+from .checks.launched import Launched
 from .checks.measured import Measured
 from .checks.program import Program
 from .checks.trial import Trial
 from .figures import Figure
 
-Judged: TypeAlias = Bare | Program | Formula | Trial  # each of one function
+Judged: TypeAlias = Bare | Program | Formula | Trial | Launched  # each of one function
 Check: TypeAlias = Judged | Measured
 
 

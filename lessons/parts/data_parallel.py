@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..checks.formula import Formula
+from ..checks.launched import Launched
 from ..checks.trial import Trial
-from ..figures import Backward, Replicas
+from ..figures import Backward, Replicas, Sweep
 from ..lesson import Lesson, Twin
 
 DATA_PARALLEL: tuple[Lesson, ...] = (
@@ -38,6 +39,16 @@ DATA_PARALLEL: tuple[Lesson, ...] = (
             ("data_parallel.buckets.tail", "data_parallel.hidden.gapless"), (Formula("buckets"), Formula("hidden"))
         ),
         figures={"clock": Backward()},
+        questions=3,
+    ),
+    Lesson(
+        10,
+        "your_ring_under_ddp",
+        minutes=30,
+        needs=(5, 8, 9),
+        checks=(Launched("train_on_ring", program="ring"), Formula("messages")),
+        twin=Twin(("data_parallel.train_on_ring.unwrapped",), (Launched("train_on_ring", program="ring"),)),
+        figures={"choice": Sweep(("ring", "recursive_doubling"), ranks=16, machine="switch", largest=1 << 28)},
         questions=3,
     ),
 )

@@ -13,7 +13,7 @@ from torch.nn import functional
 from collectives.contract import contract_of
 
 from ..experiment import Example, Experiment
-from .trained import TRAIN_TOGETHER
+from .trained import TRAIN_ON_RING, TRAIN_TOGETHER
 
 State = dict[str, Tensor]
 ITEM = 8  # bytes of a float64
@@ -231,4 +231,5 @@ DATA_PARALLEL: Mapping[str, Experiment] = {
     "same_start": SAME_START,
     "average_gradients": AVERAGE_GRADIENTS,
     "train_together": TRAIN_TOGETHER,
+    "train_on_ring": TRAIN_ON_RING,
 }

@@ -39,16 +39,23 @@ def _task(example: Example) -> tuple[Tensor, Tensor]:
 
 
 def _train(
-    example: Example, seed: int, rows: Sequence[int], steps: int, kept: bool = False, counted: int | None = None
+    example: Example,
+    seed: int,
+    rows: Sequence[int],
+    steps: int,
+    kept: bool = False,
+    counted: int | None = None,
+    factor: float = 1.0,
 ) -> dict[str, Any]:
-    """One process, on some of the rows. kept: gradients are not set to zero. counted: rows a step, if others."""
+    """One process, on some of the rows. kept: gradients are not set to zero. counted: rows a step, if others. factor:
+    of the loss."""
     model = Counted(seed)
     inputs, targets = _task(example)
     optimizer = torch.optim.SGD(model.parameters(), lr=example["rate"])
     for _ in range(steps):
         if not kept:
             optimizer.zero_grad()
-        functional.mse_loss(model(inputs[list(rows)]), targets[list(rows)]).backward()  # type: ignore[no-untyped-call]
+        (factor * functional.mse_loss(model(inputs[list(rows)]), targets[list(rows)])).backward()
         optimizer.step()
     if counted is not None:
         model.rows = counted * steps
@@ -64,8 +71,13 @@ def _together(example: Example, size: int, steps: int = 0, **options: Any) -> li
     return [_train(example, 30, rows, steps, counted=len(one), **options) for one in _shares(example, size)]
 
 
-def _apart(seeds: Callable[[int], int], example: Example, size: int) -> list[dict[str, Any]]:
-    return [_train(example, seeds(rank), one, example["steps"]) for rank, one in enumerate(_shares(example, size))]
+def _apart(seeds: Callable[[int], int], example: Example, size: int, weighted: bool = False) -> list[dict[str, Any]]:
+    """Each rank on its own rows. weighted: with the factor that makes DDP's mean that of all rows."""
+    factors = [len(one) * size / example["rows"] if weighted else 1.0 for one in _shares(example, size)]
+    return [
+        _train(example, seeds(rank), one, example["steps"], factor=factors[rank])
+        for rank, one in enumerate(_shares(example, size))
+    ]
 
 
 def _own_starts(example: Example, size: int) -> list[dict[str, Any]]:
@@ -113,4 +125,44 @@ TRAIN_TOGETHER = Experiment(
     expected=_together,
     mistakes=_MISTAKES,
     tolerance=1e-6,
+    optimizes=True,
+)
+
+
+def _scaled(weight: Callable[[int, int, int], float], example: Example, size: int) -> list[dict[str, Any]]:
+    """DDP's mean over ranks of losses that are multiplied by ``weight(rows of the rank, all rows, ranks)``."""
+    inputs, targets = _task(example)
+    model, shares = Counted(30), _shares(example, size)
+    for _ in range(example["steps"]):
+        model.zero_grad()
+        for rows in shares:
+            share = weight(len(rows), len(inputs), size) / size
+            (share * functional.mse_loss(model(inputs[list(rows)]), targets[list(rows)])).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= example["rate"] * parameter.grad
+    return [{**_trained(model), "rows": len(rows) * example["steps"]} for rows in shares]
+
+
+TRAIN_ON_RING = Experiment(
+    examples=lambda size: [TRAIN_TOGETHER.examples(size)[1]],  # the uneven one: a launch takes longer than a call
+    arguments=TRAIN_TOGETHER.arguments,
+    outcome=TRAIN_TOGETHER.outcome,
+    expected=_together,
+    mistakes={
+        "data_parallel.train_on_ring.means": partial(_scaled, lambda mine, total, size: 1.0),
+        "data_parallel.train_on_ring.no_ranks": partial(_scaled, lambda mine, total, size: mine / total),
+        "data_parallel.train_on_ring.no_total": partial(_scaled, lambda mine, total, size: mine),
+        "data_parallel.train_on_ring.by_ranks": partial(_scaled, lambda mine, total, size: mine * size),
+        "data_parallel.train_on_ring.everything": _everything,
+        "data_parallel.train_on_ring.unwrapped": partial(_apart, lambda rank: 30, weighted=True),
+        "data_parallel.train_on_ring.unwrapped_means": partial(_apart, lambda rank: 30),
+        "data_parallel.train_on_ring.alone": partial(_apart, lambda rank: 30 + rank, weighted=True),
+        "data_parallel.train_on_ring.alone_means": partial(_apart, lambda rank: 30 + rank),
+        "data_parallel.train_on_ring.accumulated": partial(_together, kept=True),
+        "data_parallel.train_on_ring.step_missing": _short(-1),
+        "data_parallel.train_on_ring.step_more": _short(1),
+    },
+    tolerance=1e-6,
+    optimizes=True,
 )

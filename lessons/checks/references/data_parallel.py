@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from collectives.contract import contract_of
+from collectives.proof import prove
+from collectives.registry import find
 from parallel.formulas import thread_exchanges
 
 from ..reference import Reference, same_lists
@@ -103,4 +105,23 @@ REPLICAS: Mapping[str, Reference] = {
     ),
 }
 
-DATA_PARALLEL: Mapping[str, Reference] = {**REPLICAS, **OVERLAP}
+
+def _messages(buckets: int, size: int) -> int:
+    return buckets * prove(find("all_reduce", "ring"), size).steps
+
+
+MESSAGES = Reference(
+    examples=((1, 4), (17, 16), (5, 2), (3, 3), (4, 8), (9, 1)),
+    answer=_messages,
+    mistakes={
+        "data_parallel.messages.one_walk": lambda b, n: b * (n - 1),
+        "data_parallel.messages.once": lambda b, n: 2 * (n - 1),
+        "data_parallel.messages.n_steps": lambda b, n: b * 2 * n,
+        "data_parallel.messages.all_ranks": lambda b, n: b * 2 * (n - 1) * n,
+        "data_parallel.messages.buckets": lambda b, n: b,
+        "data_parallel.messages.doubling": lambda b, n: b * (n - 1).bit_length(),
+        "data_parallel.messages.both": lambda b, n: b * 4 * (n - 1),
+    },
+)
+
+DATA_PARALLEL: Mapping[str, Reference] = {**REPLICAS, **OVERLAP, "messages": MESSAGES}
