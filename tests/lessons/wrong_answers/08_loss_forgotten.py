@@ -42,7 +42,7 @@ def train_together(model: nn.Module, inputs: Tensor, targets: Tensor, steps: int
 def dp_bytes(size: int, model: float, inputs: float, outputs: float) -> float:
     others = size - 1
     scatter, replicate = inputs * others / size, model * others
-    gather = loss = outputs * others / size
+    gather = outputs * others / size
     gradients = model * others
     return scatter + replicate + gather + gradients
 

@@ -43,7 +43,6 @@ def dp_bytes(size: int, model: float, inputs: float, outputs: float) -> float:
     others = size - 1
     scatter, replicate = inputs * others / size, model * others
     gather = loss = outputs * others / size
-    gradients = model * others
     return scatter + replicate + gather + loss
 
 
