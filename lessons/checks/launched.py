@@ -49,8 +49,11 @@ class Launched:
                 except (RankFailed, RankTimeout) as failure:
                     yield diagnose(Broken(self.function, size, failure, Log(), answer.path, say), self.rules)
                     return
-                if None in ended:  # launch takes sys.exit(0) for a good end
-                    yield Finding(Said("process.exited", {"rank": ended.index(None), "code": 0}), self.function, size)
+                gone = [
+                    rank for rank, one in enumerate(ended) if one is None
+                ]  # launch takes sys.exit(0) for a good end
+                if gone:
+                    yield Finding(Said("process.exited", {"rank": gone[0], "code": 0}), self.function, size)
                     return
                 came.append([outcome for outcome, _ in ended])
                 wrong += [Said(*moved) for _, moved in ended if moved is not None]

@@ -98,6 +98,22 @@ class Backward:
         """When the last gradient has been averaged, in seconds."""
         return max(span.end for span in self.spans(limit))
 
+    def _by_layer(self, spans: list[Span]) -> list[Span]:
+        """Parts of the backward pass named after their layer, without those that take no time."""
+        from sim.planner.models import MODELS
+
+        count, found = len(self.parameters()[0]), []
+        inside = (count - 4) // MODELS[self.model].layers
+        for span in spans:
+            word, number = span.name.split()
+            if word == "backward":
+                place = int(number)
+                layer = "head" if place >= count - 2 else str((place - 2) // inside)
+                span = replace(span, name=f"backward {layer}")
+            if span.end > span.start:
+                found.append(span)
+        return found
+
     def _replay(self, say: Catalogue) -> Replay:
         from sim.replay import Replay
         from sim.units import show_bytes, show_time
@@ -107,10 +123,25 @@ class Backward:
         spans = [
             replace(span, rank=row)
             for row, limit in enumerate(self.limits)
-            for span in self.spans(limit)
-            if span.end > span.start
+            for span in _joined(self._by_layer(self.spans(limit)))
         ]
         known = {EACH: say("page.backward.each"), ALL: say("page.backward.all")}
         names = [known.get(limit) or show_bytes(limit) for limit in self.limits]
         fields = {"model": self.model, "ranks": self.ranks, "best": show_time(min(map(self.end, self.limits)))}
         return Replay(say("page.backward.title", **fields), {}, names, spans, words=words_of(say))
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """Neighbours in one box: parts of the same layer, and messages back to back that are too short to be seen."""
+    shortest = max(span.end for span in spans) / 40
+    found: list[Span] = []
+    for span in spans:
+        last = found[-1] if found else span
+        short = span.stream == "link" and max(span.end - span.start, last.end - last.start) < shortest
+        back_to_back = (last.stream, last.end) == (span.stream, span.start)
+        if back_to_back and (short or (span.stream == "backward" and last.name == span.name)):
+            name = f"{last.name.partition('-')[0]}-{span.name.split()[-1]}" if short else span.name
+            found[-1] = replace(last, end=span.end, name=name, bytes=last.bytes + span.bytes)
+        else:
+            found.append(span)
+    return found

@@ -11,7 +11,7 @@ import pytest
 from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
-from lessons.figures import Figure, Operators, Run, Steps, Sweep, Waits
+from lessons.figures import Backward, Figure, Operators, Replicas, Run, Steps, Sweep, Waits
 from lessons.manifest import COURSE
 
 SAY = Catalogue()
@@ -23,6 +23,8 @@ KINDS: dict[str, Figure] = {
     "run": Run("ring", 4),
     "sweep": Sweep(("ring", "recursive_doubling"), 8, machine="dgx-h100"),
     "alone": Sweep(("ring",), 4, machine="laptop"),
+    "replicas": Replicas(gpus=3, rows=2),
+    "backward": Backward(limits=(0, 1 << 40), ranks=4),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
 
@@ -160,6 +162,22 @@ def test_a_single_curve_is_drawn_with_bars() -> None:
     assert bars == sorted(bars)
     assert bars[0] < 6
     assert "*" not in text(KINDS["alone"])
+
+
+def test_a_step_by_threads_is_longer_than_by_processes() -> None:
+    title = text(KINDS["replicas"]).split("\n")[0]
+    threads, processes = (float(one) for one in re.findall(r"\(([\d.]+) ms\)", title))
+    assert threads > processes
+    rows = [line.split()[:2] for line in text(KINDS["replicas"]).split("\n")]
+    assert [row for row in rows if row[:1] in (["DP"], ["DDP"])] == [
+        [form, str(device)] for form in ("DP", "DDP") for device in range(3)
+    ]
+
+
+def test_buckets_of_every_size_send_the_same_bytes() -> None:
+    figure = Backward()
+    sent = [sum(span.bytes for span in figure.spans(limit)) for limit in figure.limits]
+    assert sent == [4 * 124_439_808] * 3
 
 
 def test_every_figure_of_the_course_is_drawn_on_both() -> None:

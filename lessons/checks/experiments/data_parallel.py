@@ -30,7 +30,7 @@ class Started(nn.Module):
         self.double()
         for tensor in (*self.parameters(), *self.buffers()):
             number = torch.randn(tensor.shape, generator=draw, dtype=torch.float64)
-            tensor.data.copy_(number if tensor.is_floating_point() else 1 + seed)
+            tensor.data.copy_(number if tensor.is_floating_point() else torch.tensor(1 + seed))
         self.first.requires_grad_(not frozen)
 
 
@@ -125,7 +125,7 @@ def _backward(batches: Sequence[tuple[Tensor, Tensor, Tensor]]) -> Branched:
     """The model after the backward pass of the mean loss over all rows of the batches."""
     model = Branched()
     inputs, targets, branch = (torch.cat(part) for part in zip(*batches, strict=True))
-    functional.mse_loss(model(inputs, branch), targets).backward()  # type: ignore[no-untyped-call]
+    functional.mse_loss(model(inputs, branch), targets).backward()
     return model
 
 

@@ -93,7 +93,7 @@ def _own_starts(example: Example, size: int) -> list[dict[str, Any]]:
         with torch.no_grad():
             for model in models:
                 for parameter, total in zip(model.parameters(), totals, strict=True):
-                    parameter -= example["rate"] * total
+                    parameter.sub_(example["rate"] * total)
     return [_trained(model) for model in models]
 
 
@@ -140,7 +140,7 @@ def _scaled(weight: Callable[[int, int, int], float], example: Example, size: in
             (share * functional.mse_loss(model(inputs[list(rows)]), targets[list(rows)])).backward()
         with torch.no_grad():
             for parameter in model.parameters():
-                parameter -= example["rate"] * parameter.grad
+                parameter.sub_(example["rate"] * parameter.grad)
     return [{**_trained(model), "rows": len(rows) * example["steps"]} for rows in shares]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
 from collectives.span import Span
 from parallel.buckets import assign
@@ -14,7 +14,15 @@ from ..reference import Reference, same_lists
 
 Buckets: TypeAlias = list[list[int]]
 Numbers: TypeAlias = Sequence[float]
-Event: TypeAlias = dict[str, Any]
+
+
+class Event(TypedDict):
+    """Of a trace; times in microseconds."""
+
+    name: str
+    cat: str
+    ts: float
+    dur: float
 
 
 def _buckets(sizes: Sequence[int], cap: int) -> Buckets:
@@ -157,7 +165,7 @@ def _place(seconds: Numbers, sizes: Sequence[int], caps: Sequence[int], alpha: f
 
 
 def _op(name: str, ts: float, dur: float, cat: str = "kernel") -> Event:
-    return {"name": name, "cat": cat, "ts": ts, "dur": dur}
+    return Event(name=name, cat=cat, ts=ts, dur=dur)
 
 
 def _sent(ts: float, dur: float) -> list[Event]:
@@ -177,7 +185,8 @@ _TRACES: tuple[tuple[list[Event]], ...] = (
 def _kernels(events: Sequence[Event]) -> tuple[list[Event], list[Event]]:
     """Those of NCCL, and the others."""
     kernels = [one for one in events if one["cat"] == "kernel"]
-    return tuple([one for one in kernels if ("nccl" in one["name"]) == is_sent] for is_sent in (True, False))  # type: ignore[return-value]
+    sent = [one for one in kernels if "nccl" in one["name"]]
+    return sent, [one for one in kernels if one not in sent]
 
 
 def _spans(sent: Sequence[Event], computed: Sequence[Event]) -> tuple[float, float]:
@@ -207,7 +216,7 @@ def _shared(one: Event, other: Event) -> float:
 def _gapless(events: Sequence[Event]) -> float:
     sent, computed = _kernels(events)
     first, last = min(one["ts"] for one in computed), max(one["ts"] + one["dur"] for one in computed)
-    return sum(_shared(one, {"ts": first, "dur": last - first}) for one in sent) / sum(one["dur"] for one in sent)
+    return sum(_shared(one, _op("", first, last - first)) for one in sent) / sum(one["dur"] for one in sent)
 
 
 def _of_computing(events: Sequence[Event]) -> float:
