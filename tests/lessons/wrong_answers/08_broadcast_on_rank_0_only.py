@@ -1,6 +1,6 @@
 # expects: same_start: only rank 0 calls broadcast
 # finding: same_start log.not_entered_at_all
-# says: rank 0 waits in broadcast (08_broadcast_on_rank_0_only.py:16), which rank 1 never enters
+# says: rank 0 waits in broadcast (08_broadcast_on_rank_0_only.py:19), which rank 1 never enters
 from __future__ import annotations
 
 import torch

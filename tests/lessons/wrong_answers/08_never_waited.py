@@ -1,6 +1,6 @@
 # expects: average_gradients: an asynchronous all-reduce that nobody waits for
 # finding: average_gradients log.unwaited
-# says: rank 0 never waited for its allreduce (08_never_waited.py:25): keep what dist.all_reduce returns, and call wait() on it before the tensor is used again
+# says: rank 0 never waited for its allreduce (08_never_waited.py:28): keep what dist.all_reduce returns, and call wait() on it before the tensor is used again
 from __future__ import annotations
 
 import torch
