@@ -13,7 +13,6 @@ GPUS, ROWS = 4, 8  # rows of a GPU
 ETHERNET = 1e9 / 8  # bytes a second
 SHARES = (4, 3)  # rows of two ranks
 PADDED, OF = 10, 4  # rows, ranks
-FAR = 8  # GPUs
 
 
 def facts() -> dict[str, str | int | float]:
@@ -32,7 +31,6 @@ def facts() -> dict[str, str | int | float]:
         "parameters": f"{total(model) / 1e6:.0f}",
         "gradients": show_gigabytes(size),
         "gpus": GPUS,
-        "others": GPUS - 1,
         "rows": ROWS,
         "batch": GPUS * ROWS,
         "tokens": sequence,
@@ -40,7 +38,6 @@ def facts() -> dict[str, str | int | float]:
         "port": f"{1 / figure.link.beta / 1e9:g} GB/s",
         "chip": figure.chip.upper(),
         "share": f"{figure.share:.0%}",
-        "ids": show_gigabytes(step.inputs),
         "logits": show_gigabytes(step.outputs),
         **{f"dp_{name}": f"{count / 1e9:.3g}" for name, count in moved.items()},
         "dp_total": f"{by_threads / 1e9:.2f}",
@@ -48,8 +45,6 @@ def facts() -> dict[str, str | int | float]:
         "dp_small": f"{small / 1e9:.2f}",
         "ddp_total": f"{by_processes / 1e9:.2f}",
         "ratio_small": f"{small / by_processes:.2g}",
-        "far": FAR,
-        "ratio_far": f"{2 * (FAR - 1) / (2 * contract_of('all_reduce').factor(FAR)):.2g}",
         "dp_time": show_time(ends["threads"]),
         "ddp_time": show_time(ends["processes"]),
         "fast": fast,
