@@ -14,7 +14,7 @@ from ..catalogue import Catalogue
 from ..diagnosis import Broken, Rule, Unlike, diagnose
 from ..said import Finding, Passed, Said
 
-SECONDS = 30.0  # for one example on one number of ranks
+SECONDS = 20.0  # for one example on one number of ranks
 AGENT = "TORCHELASTIC_USE_AGENT_STORE"  # ranks meet in the launcher's store, as under torchrun
 
 
@@ -49,10 +49,8 @@ class Launched:
                 except (RankFailed, RankTimeout) as failure:
                     yield diagnose(Broken(self.function, size, failure, Log(), answer.path, say), self.rules)
                     return
-                gone = [
-                    rank for rank, one in enumerate(ended) if one is None
-                ]  # launch takes sys.exit(0) for a good end
-                if gone:
+                gone = [rank for rank, one in enumerate(ended) if one is None]
+                if gone:  # launch takes sys.exit(0) for a good end
                     yield Finding(Said("process.exited", {"rank": gone[0], "code": 0}), self.function, size)
                     return
                 came.append([outcome for outcome, _ in ended])
