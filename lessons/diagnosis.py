@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
     from collectives.launch import RankFailed, RankTimeout
     from collectives.log import Log
+    from parallel.pipeline import PipelineSchedule
+    from sim.pipeline import PipelineRun
 
     from .checks.cases import Case, Variant
     from .checks.experiment import Difference, Experiment
     from .checks.limit import Limit
+    from .checks.timetable import Size, Timetable
 
 
 @dataclass(frozen=True)
@@ -160,13 +163,56 @@ class Unlike:
         return found
 
 
-Evidence: TypeAlias = Unproved | Broken | Wrong | Dear | Unlike
+@dataclass(frozen=True)
+class Untimely:
+    """A pipeline's timetable that is ``wrong`` (refused), ``slow`` or ``held`` (holds too much): ``what``.
+
+    where: the sizes at which it is so; errors: of the proof, at these.
+    """
+
+    check: Timetable
+    what: str
+    schedule: PipelineSchedule
+    where: Sequence[Size]
+    errors: Mapping[Size, Exception]
+    say: Catalogue
+
+    @property
+    def function(self) -> str:
+        return self.check.function
+
+    @property
+    def size(self) -> Size:
+        """At which to look: 3 ranks or more show more than 2, and a small picture more than a large one."""
+        return min(
+            self.where, key=lambda at: (at.ranks < 3, at.microbatches < 3, at.ranks * at.microbatches * at.chunks)
+        )
+
+    @cached_property
+    def run(self) -> PipelineRun:
+        """As far as it gets, in slots."""
+        from sim.pipeline import play
+
+        from .checks.timetable import clock
+
+        return play(self.schedule, *self.size, clock(self.size, self.check.p2p))
+
+    @cached_property
+    def par(self) -> PipelineRun:
+        from sim.pipeline import simulate
+
+        from .checks.timetable import clock
+
+        return simulate(self.check.par, *self.size, clock(self.size, self.check.p2p))
+
+
+Evidence: TypeAlias = Unproved | Broken | Wrong | Dear | Unlike | Untimely
 Rule: TypeAlias = Callable[[Any], Finding | None]
 
 
 def diagnose(evidence: Evidence, own: Sequence[Rule] = ()) -> Finding:
     """What the first rule that knows the mistake says of it."""
-    from .rules import costs, processes, programs, trials, values
+    from .rules import costs, processes, programs, timetables, trials, values
 
     general: dict[type, Sequence[Rule]] = {
         Unproved: programs.RULES,
@@ -174,6 +220,7 @@ def diagnose(evidence: Evidence, own: Sequence[Rule] = ()) -> Finding:
         Wrong: values.RULES,
         Dear: costs.RULES,
         Unlike: trials.RULES,
+        Untimely: timetables.RULES,
     }
     for rule in (*own, *general[type(evidence)]):
         finding = rule(evidence)
@@ -182,4 +229,17 @@ def diagnose(evidence: Evidence, own: Sequence[Rule] = ()) -> Finding:
     raise AssertionError(f"no rule knows {evidence!r}")  # the last rule of each kind always has something to say
 
 
-__all__ = ["Broken", "Came", "Dear", "Evidence", "Finding", "Rule", "Said", "Unlike", "Unproved", "Wrong", "diagnose"]
+__all__ = [
+    "Broken",
+    "Came",
+    "Dear",
+    "Evidence",
+    "Finding",
+    "Rule",
+    "Said",
+    "Unlike",
+    "Unproved",
+    "Untimely",
+    "Wrong",
+    "diagnose",
+]

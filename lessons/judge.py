@@ -9,9 +9,11 @@ from .answer import Answer, load_answer, read_answer, unwritten, used_by
 from .catalogue import Catalogue
 from .checks.bare import Bare
 from .checks.launched import Launched
-from .checks.measured import Measured
+from .checks.measurement import Measurement
+from .checks.pipelined import run_timetables
 from .checks.program import Program
 from .checks.real import run_programs
+from .checks.timetable import Timetable
 from .checks.trial import Trial
 from .lesson import Judged, Lesson
 from .said import Finding, Passed, Said, Shown, Skipped
@@ -31,7 +33,7 @@ def judge(
         ranks: real ranks, in place of those of the checks.
     """
     every = lesson.twin.checks if twin and lesson.twin else lesson.checks
-    checks = [check for check in every if not isinstance(check, Measured)]
+    checks = [check for check in every if not isinstance(check, Measurement)]
     names = [check.function for check in checks]
     source = read_answer(path)
     if isinstance(source, Finding):
@@ -73,19 +75,28 @@ def judge(
                     wrong.add(check.function)
                 yield result
     programs = [check for check in written if isinstance(check, Program) and check.function not in wrong]
+    timetables = [check for check in written if isinstance(check, Timetable) and check.function not in wrong]
     if programs:
         yield Said("check.running", {"functions": [program.function for program in programs]})
-        for result in run_programs(programs, answer, ranks):
-            if isinstance(result, Finding):
-                wrong.add(result.function)
-            yield result
+        yield from _told(run_programs(programs, answer, ranks), wrong)
+    if timetables:
+        yield Said("check.running", {"functions": [timetable.function for timetable in timetables]})
+        yield from _told(run_timetables(timetables, answer, ranks), wrong)
     if todo:
         first = next(iter(todo))
         fields = {"functions": list(todo), "first": first, "line": todo[first], "file": path.name}
         yield Finding(Said("file.todo", fields), first)
     elif not wrong:
-        for measured in (check for check in every if isinstance(check, Measured)):
+        for measured in (check for check in every if isinstance(check, Measurement)):
             yield from measured.shown(answer, say, ranks)
+
+
+def _told(results: Iterator[Passed | Finding], wrong: set[str]) -> Iterator[Passed | Finding]:
+    """As they are; functions that turn out wrong are noted."""
+    for result in results:
+        if isinstance(result, Finding):
+            wrong.add(result.function)
+        yield result
 
 
 def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:

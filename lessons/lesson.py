@@ -14,13 +14,14 @@ from typing import TypeAlias
 from .checks.bare import Bare
 from .checks.formula import Formula
 from .checks.launched import Launched
-from .checks.measured import Measured
+from .checks.measurement import Measurement
 from .checks.program import Program
+from .checks.timetable import Timetable
 from .checks.trial import Trial
 from .figures import Figure
 
-Judged: TypeAlias = Bare | Program | Formula | Trial | Launched  # each of one function
-Check: TypeAlias = Judged | Measured
+Judged: TypeAlias = Bare | Program | Formula | Trial | Launched | Timetable  # each of one function
+Check: TypeAlias = Judged | Measurement
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Lesson:
     @property
     def functions(self) -> list[str]:
         """What the learner writes."""
-        return [check.function for check in self.checks if not isinstance(check, Measured)]
+        return [check.function for check in self.checks if not isinstance(check, Measurement)]
 
     @property
     def folder(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from .checks.bare import Bare
 from .checks.launched import Launched
-from .checks.measured import Measured
+from .checks.measurement import Measurement
 from .checks.trial import Trial
 from .lesson import Check
 from .said import Finding, Passed, Said, Shown, Skipped
@@ -23,7 +23,7 @@ class InOrder:
     """
 
     def __init__(self, checks: Sequence[Check], hand_on: Callable[[Event], None]) -> None:
-        judged = [check for check in checks if not isinstance(check, Measured)]
+        judged = [check for check in checks if not isinstance(check, Measurement)]
         self.order = [check.function for check in judged]
         self.bare = {check.function for check in judged if isinstance(check, (Bare, Launched, Trial))}
         self.waits_for = set(self.order)  # functions whose turn may still come

@@ -195,7 +195,8 @@ class MixedPrecision:
         others = group.model_groups() if isinstance(group, Mesh) else []
         alike = group.group("dp") if isinstance(group, Mesh) else group
         self._together = [alike, *others] if dist.is_initialized() else []
-        self._rounded = [parameter for parameter in module.parameters() if parameter.requires_grad]
+        named = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
+        self._names, self._rounded = list(named), list(named.values())
         if not self._rounded:
             raise ValueError("module has no trainable parameter: nothing to optimize")
         for tensor in [*module.parameters(), *module.buffers()] if self._together else []:
@@ -208,6 +209,7 @@ class MixedPrecision:
         self.optimizer = optimizer(self._masters)
         self.scale = chosen.loss_scale()
         self.skips_overflow = self.scale is not None
+        self._note_versions()
         at_the_edge(module, chosen, self.scale, edge)
 
     def parameters(self) -> Iterable[nn.Parameter]:
@@ -228,7 +230,9 @@ class MixedPrecision:
 
         Raises:
             FloatingPointError: not finite even with loss scale 1.
+            ValueError: a parameter has been written to since it was rounded; the next rounding would undo that.
         """
+        self._unwritten()
         self._unscale()
         if self.scale is not None:
             wrong = any(not m.grad.isfinite().all() for m in self._masters if m.grad is not None)
@@ -247,6 +251,22 @@ class MixedPrecision:
         """The masters have changed: round them into the parameters."""
         for rounded, master in zip(self._rounded, self._masters, strict=True):
             rounded.copy_(master)
+        self._note_versions()
+
+    def _note_versions(self) -> None:
+        """Whatever writes to a parameter in place counts it up."""
+        self._versions = [parameter._version for parameter in self._rounded]
+
+    def _unwritten(self) -> None:
+        for name, rounded, master, version in zip(
+            self._names, self._rounded, self._masters, self._versions, strict=True
+        ):
+            alike = partial(torch.allclose, rtol=0.0, atol=0.0, equal_nan=True)
+            if rounded._version != version and not alike(rounded, master.to(rounded.dtype)):
+                raise ValueError(
+                    f"{name} has been changed since it was rounded, and that would be lost: change what state_dict() "
+                    "gives, and load_state_dict() it"
+                )
 
     def masters(self) -> dict[int, nn.Parameter]:
         """Each trainable parameter's fp32 master, by the parameter's ``id``."""

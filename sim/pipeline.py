@@ -202,17 +202,31 @@ def simulate(
     Raises:
         ValueError: impossible numbers, an unknown name, or (``ScheduleError``) a schedule that is wrong.
     """
-    began = time.perf_counter()
     schedule, times = find(schedule), times or Times()
     for rank in times.straggler:
         if not 0 <= rank < ranks:
             raise ValueError(f"straggler of rank {rank}: there are ranks 0 to {ranks - 1}")
     if schedule not in schedules():
         validate(schedule, ranks, microbatches, chunks)
+    return play(schedule, ranks, microbatches, chunks, times)
+
+
+def play(
+    schedule: PipelineSchedule, ranks: int, microbatches: int, chunks: int | None = None, times: Times | None = None
+) -> PipelineRun:
+    """The same without a proof: a schedule that stands still is played as far as it gets.
+
+    Its ``steps`` are those that were carried out. Where a rank has none, there are no numbers, only starts and ends.
+
+    Raises:
+        ValueError: as ``PipelineSchedule.steps``.
+    """
+    began, times = time.perf_counter(), times or Times()
     stages = Stages(schedule, ranks, chunks)
     steps = [schedule.steps(rank, ranks, microbatches, chunks) for rank in range(ranks)]
     clock = _Clock(stages, times, steps)
     clock.engine.run()
+    steps = [mine[: len(ends)] for mine, ends in zip(steps, clock.ends, strict=True)]
     return PipelineRun(
         schedule,
         microbatches,

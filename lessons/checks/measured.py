@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 from ..answer import Answer, describe
 from ..catalogue import Catalogue
 from ..said import Said, Shown
+from .measurement import Measurement, table
 
 if TYPE_CHECKING:
-    from rich.text import Text
     from torch import Tensor
 
 ROUNDS = 5
 SECONDS = 10.0  # for each of the two measurements, which take two or less on two idle cores
 FAR = 2.0  # a factor between prediction and measurement that asks for a word
-WIDTH = 74  # columns of a table
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Measurement):
     """What ``fit``, ``ring_time`` and ``bus_bandwidth`` of the learner's file say of this machine.
 
     messages: bytes of single messages; buffers: of the all-reduces. ranks: of the ring, where there are two cores.
@@ -49,11 +48,6 @@ class Measured:
     ranks: int = 4
 
     def shown(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...] = ()) -> Iterator[Said | Shown]:
-        """Measure; whatever goes wrong is a sentence, too.
-
-        Args:
-            ranks: the largest of them, in place of our own number.
-        """
         from collectives.bench.settings import cores
         from collectives.launch import RankFailed, RankTimeout
 
@@ -168,7 +162,7 @@ def _message(points: Sequence[tuple[int, float]], alpha: float, beta: float, say
     }
     return Shown(
         Said("measured.message", fields),
-        _table([head, *rows]),
+        table([head, *rows]),
         (Said("measured.below_zero"),) if alpha <= 0 or beta <= 0 else (),
         {
             "ranks": 2,
@@ -187,7 +181,7 @@ def _ring_table(rows: Sequence[Row], yours: bool, say: Catalogue) -> tuple[str, 
         for row in rows
         for times in [map(_time, (row.predicted, row.measured, row.gloo))]
     ]
-    return _table([head, *lines])
+    return table([head, *lines])
 
 
 def _why_far(rows: Sequence[Row], alpha: float, ranks: int, cores: int) -> Iterator[Said]:
@@ -201,15 +195,6 @@ def _why_far(rows: Sequence[Row], alpha: float, ranks: int, cores: int) -> Itera
         yield Said("measured.cpu_is_the_wire", fields) if ranks > cores else Said("measured.left_out", fields)
     if high:
         yield Said("measured.too_high", {"sizes": high})
-
-
-def _table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    from rich.text import Text
-
-    from ..text import table
-
-    cells: list[list[Text]] = [[Text(cell) for cell in row] for row in rows]
-    return tuple(line.plain for line in table(cells, [True] * len(rows[0]), WIDTH))
 
 
 def _bytes(nbytes: int) -> str:

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     workspace = Workspace.of(args)
     say, current = workspace.say, workspace.current
-    states = [workspace.state(lesson) for lesson in COURSE]
+    states = {lesson.number: workspace.state(lesson) for lesson in COURSE}
     if args.json:
         from ..report import write_json
 

@@ -9,13 +9,35 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .backward import Backward
+from .blocks import Blocks, Matrix
+from .layer_times import LayerTimes
 from .operators import Operators
+from .pipelines import Pipelines
+from .plots import Plots
 from .replicas import Replicas
 from .run import Run
+from .stacks import Stacks
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Replicas | Backward
+Figure: TypeAlias = (
+    Steps | Run | Sweep | Operators | Waits | Replicas | Backward | Blocks | LayerTimes | Pipelines | Stacks | Plots
+)
 
-__all__ = ["Backward", "Figure", "Operators", "Replicas", "Run", "Steps", "Sweep", "Waits"]
+__all__ = [
+    "Backward",
+    "Blocks",
+    "Figure",
+    "LayerTimes",
+    "Matrix",
+    "Operators",
+    "Pipelines",
+    "Plots",
+    "Replicas",
+    "Run",
+    "Stacks",
+    "Steps",
+    "Sweep",
+    "Waits",
+]

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from collectives.explanation import explain
 
+from ..checks.experiment import differences
 from ..diagnosis import Rule, Unlike
 from ..said import Finding, Said
 
@@ -41,6 +42,24 @@ def _mistaken(evidence: Unlike) -> Finding | None:
         ):
             return Finding(Said(id), evidence.function, evidence.size)
     return None
+
+
+def _mistaken_there(evidence: Unlike) -> Finding | None:
+    """A known mistake explains the first part that is wrong, on every rank; something else is wrong besides."""
+    part = next(iter(evidence.wrong.values())).part
+    for id, mistake in evidence.experiment.mistakes.items():
+        if part and all(
+            part not in _unlike(list(came), list(mistake(example, evidence.size)), evidence.experiment.tolerance)
+            for example, came in zip(evidence.examples, evidence.came, strict=True)
+        ):
+            return Finding(Said(id), evidence.function, evidence.size)
+    return None
+
+
+def _unlike(came: list[Any], mistaken: list[Any], tolerance: float) -> set[str]:
+    """The parts that are not as they are by a mistake, on any rank."""
+    pairs = zip(came, mistaken, strict=True)
+    return {difference.part for one, other in pairs for difference in differences(one, other, tolerance)}
 
 
 def _kind(evidence: Unlike) -> Finding | None:
@@ -121,4 +140,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-RULES: tuple[Rule, ...] = (_none, _hazard, _mistaken, _kind, _not_a_number, _times, _some_ranks, _value)
+RULES: tuple[Rule, ...] = (
+    _none,
+    _hazard,
+    _mistaken,
+    _mistaken_there,
+    _kind,
+    _not_a_number,
+    _times,
+    _some_ranks,
+    _value,
+)

@@ -97,7 +97,8 @@ def main(args: argparse.Namespace) -> int:
     if outcome.error:
         if first:
             print(f"python -m parallel train: error: {outcome.error}", file=sys.stderr)
-            _say_how_to_resume(args)
+            if not outcome.wrong:  # else the same command would fail again
+                _say_how_to_resume(args)
         return 2 if outcome.wrong else 1
     return _finish(args, outcome)
 

@@ -42,6 +42,7 @@ predicted where a GPU is named; bytes are of one rank and one step.
 
 exit status: 0, 2 for a wrong argument or a file that is none"""
 KINDS = ("parameters", "gradients", "optimizer", "activations")
+STATES = KINDS[:3]  # what a rank holds at rest
 NOTES = (
     "bytes of one rank: sent in a step, held before the update, activations at their highest",
     "offloaded activations: the prediction is the most there may be; dp: threads, no step time is predicted",
@@ -188,8 +189,11 @@ def _training(args: argparse.Namespace, said: dict[str, Any]) -> tuple[str, dict
         f"{model.name}, {content['plan']}: {len(steps)} steps",
         f"  measured   {show_time(measured):>12}   median without the first",
     ]
+    held = _held(model, layout, said.get("memory"))
+    content |= {"memory": said.get("memory"), "predicted_memory": held}
+    table = _states(said["memory"], held) if held else []
     if not (args.gpu or args.machine):
-        return "\n".join([*lines, "  predicted            -   on a GPU: add --gpu, like --gpu h100"]), content
+        return "\n".join([*lines, "  predicted            -   on a GPU: add --gpu, like --gpu h100", *table]), content
     hardware, predicted = hardware_of(args), _seconds(args, model, layout)
     error = error_of(software_of(args.software or "", hardware.chip.name), bool(model.experts))
     content |= {"predicted_s": predicted, "error": predicted / measured - 1}
@@ -197,12 +201,47 @@ def _training(args: argparse.Namespace, said: dict[str, Any]) -> tuple[str, dict
         f"  predicted  {show_time(predicted):>12}   {predicted / measured - 1:+.1%}",
         f"  {error_text(None if error is None else vars(error))}",
     ]
-    return "\n".join(lines), content
+    return "\n".join([*lines, *table]), content
+
+
+def _held(model: Transformer, layout: Layout, measured: object) -> dict[str, float] | None:
+    """Bytes at rest by kind, each of the stage that holds most of it; None where the file has none.
+
+    ``parallel train`` differs from Megatron, which the planner counts, in two things: every tensor parallel rank has
+    the whole table of positions, and stage 1 of ZeRO keeps no more than its slice of gradients when a step is over.
+    """
+    from ..planner.memory import ledgers
+
+    if not isinstance(measured, dict) or not all(kind in measured for kind in STATES):
+        return None
+    sliced = replace(layout, zero=max(2, layout.zero)) if layout.zero else layout
+    bare = replace(model, positions=0)
+    held = {}
+    for kind in STATES:
+        plan = sliced if kind == "gradients" else layout
+        whole, without = (ledgers(one, replace(plan, tp=1, sp=False))[0] for one in (model, bare))
+        stages = [float(getattr(stage, kind)) for stage in ledgers(bare, plan)]
+        stages[0] += getattr(whole, kind) - getattr(without, kind)
+        held[kind] = max(stages)
+    return held
+
+
+def _states(measured: dict[str, float], predicted: dict[str, float]) -> list[str]:
+    lines = ["", f"  {'bytes of a rank':<16}{'measured':>16}{'predicted':>16}"]
+    for kind in STATES:
+        off = predicted[kind] / measured[kind] - 1 if measured[kind] else 0.0
+        lines.append(f"  {kind:<16}{measured[kind]:>16,.0f}{predicted[kind]:>16,.0f}{off:>+9.1%}")
+    return lines
 
 
 def _with_split(args: argparse.Namespace, environment: dict[str, Any]) -> argparse.Namespace:
     """The options; those that were left out as the file says them."""
     told = dict(vars(args))
+    words = {"precision": environment.get("precision"), "schedule": environment.get("schedule")}
+    words |= {"recompute": environment.get("recompute"), "offload": ",".join(environment.get("offload") or ())}
+    words["sp"] = "on" if environment.get("sp") else None
+    told |= {name: word for name, word in words.items() if told.get(name) is None and word}
+    told["fp32_gradients"] |= "precision" in environment  # as parallel train adds microbatches up
     for name, key in [(name, name) for name in SPLIT] + [("gpus", "ranks"), ("global_batch", "batch")]:
         if told[name] is None and isinstance(environment.get(key), int):
             told[name] = str(environment[key])

@@ -5,7 +5,7 @@ do not fill the width; 5,120 is the multiple of 128 that is meant), on GPT-2's v
 Llama: Touvron et al. 2023 (two papers); Llama 3: Grattafiori et al. 2024, table 3. BERT: Devlin et al. 2019. Mistral,
 Mixtral: Jiang et al. 2023, 2024. DeepSeek-V2, V3: 2024, without V3's layer for a second next token. Qwen3: 2025.
 Megatron: Narayanan et al. 2021, table 1; its 22B and MT-NLG: Korthikanti et al. 2022, table 2, Smith et al. 2022.
-tiny, small, 25m: what ``python -m parallel`` trains.
+tiny, small, 25m, llama-tiny, llama-small: what ``python -m parallel`` trains.
 """
 
 from __future__ import annotations
@@ -114,6 +114,8 @@ MODELS: dict[str, Transformer] = {
         _own("tiny", 2, 32, 4, 64),
         _own("small", 4, 128, 4, 128),
         _own("25m", 8, 512, 8, 256),
+        _llama("llama-tiny", 2, 32, 4, 88, 256, 64, kv_heads=2),
+        _llama("llama-small", 4, 128, 4, 344, 256, 128, kv_heads=2),
     )
 }  # fmt: skip
 

@@ -11,7 +11,22 @@ import pytest
 from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
-from lessons.figures import Backward, Figure, Operators, Replicas, Run, Steps, Sweep, Waits
+from lessons.figures import (
+    Backward,
+    Blocks,
+    Figure,
+    LayerTimes,
+    Matrix,
+    Operators,
+    Pipelines,
+    Plots,
+    Replicas,
+    Run,
+    Stacks,
+    Steps,
+    Sweep,
+    Waits,
+)
 from lessons.manifest import COURSE
 
 SAY = Catalogue()
@@ -22,9 +37,31 @@ KINDS: dict[str, Figure] = {
     "waits": Waits(WAITING, 4),
     "run": Run("ring", 4),
     "sweep": Sweep(("ring", "recursive_doubling"), 8, machine="dgx-h100"),
+    "blocks": Blocks(
+        (
+            (
+                "tensor.figure.forward",
+                (
+                    Matrix("X", "s × h", "all"),
+                    "·",
+                    Matrix("", "h × 3h", "columns", width=3, parts=3, labels=("Q", "K", "V")),
+                    "→",
+                    Matrix("heads", "s × h", "columns"),
+                    "·",
+                    Matrix("O", "h × h", "rows"),
+                    "=",
+                    Matrix("Y", "s × h", "sum"),
+                ),
+            ),
+        )
+    ),
+    "layer": LayerTimes((("h100", "dgx-h100"),)),
+    "pipelines": Pipelines(("gpipe", "interleaved"), 3, 4, chunks=2),
     "alone": Sweep(("ring",), 4, machine="laptop"),
     "replicas": Replicas(gpus=3, rows=2),
     "backward": Backward(limits=(0, 1 << 40), ranks=4),
+    "stacks": Stacks("ledger", "lessons.course.11_memory_ledger.facts:ledgers", "gigabytes", limit=80 * 2**30),
+    "plots": Plots("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
 
@@ -178,6 +215,51 @@ def test_buckets_of_every_size_send_the_same_bytes() -> None:
     figure = Backward()
     sent = [sum(span.bytes for span in figure.spans(limit)) for limit in figure.limits]
     assert sent == [4 * 124_439_808] * 3
+
+
+def test_blocks_are_held_by_whom_the_library_says() -> None:
+    drawn = text(KINDS["blocks"])
+    assert "•••• · 001100110011 →  0011 ·  0000 =  ++++" in drawn
+    assert Matrix("", "", "columns", parts=3).runs(2, 12) == [
+        (0, 0, 2), (0, 4, 2), (0, 8, 2), (1, 2, 2), (1, 6, 2), (1, 10, 2),
+    ]  # fmt: skip
+    assert [len(line.split("=")) for line in text(KINDS["blocks"], 30).split("\n")].count(2) == 1
+
+
+def test_sums_take_more_of_a_layer_the_more_ranks_share_it() -> None:
+    figure = LayerTimes((("a100", "p4d"),))
+    times = [figure.seconds("a100", "p4d", ranks) for ranks in figure.ranks]
+    assert times[0][1] == 0
+    assert [one[0] for one in times] == sorted((one[0] for one in times), reverse=True)
+    assert [one[1] for one in times] == sorted(one[1] for one in times)
+    assert "7.654 ms, 64%" in text(figure)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_stack_is_as_long_as_its_size(width: int) -> None:
+    stacks = KINDS["stacks"]
+    assert isinstance(stacks, Stacks)
+    rows = stacks.rows()
+    bars = [line for line in text(stacks, width).split("\n") if " GB" in line and "|\u00a0" not in line][: len(rows)]
+    sizes = [sum(row.parts.values()) for row in rows]
+    drawn = [max(len(run) for run in re.findall(r"[PGOAM]+", line)) for line in bars]
+    assert all(abs(one / drawn[0] - size / sizes[0]) < 0.1 for one, size in zip(drawn, sizes, strict=True))
+    assert all(("|" in bar) == (size < stacks.limit) for bar, size in zip(bars, sizes, strict=True))
+
+
+def test_a_stack_has_all_its_numbers_on_a_page() -> None:
+    table = Rows(KINDS["stacks"].html(SAY)).tables[0]
+    assert table[0] == ["what", "parameters", "gradients", "optimizer", "activations", "for a moment, and gaps"]
+    assert table[1][:4] == ["batch 8, all kept", "3.1 GB", "3.1 GB", "18.7 GB"]
+
+
+def test_a_plot_has_its_curves_and_its_points() -> None:
+    table = Rows(KINDS["plots"].html(SAY)).tables[0]
+    assert table[0] == ["FLOPs a byte of memory traffic", "A100", "H100"]
+    assert table[6] == ["153", "312", "513"]
+    assert table[8] == ["295", "312", "989"]
+    assert table[11] == ["one token times a matrix (H100): 1", "3.35"]
+    assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plots"])
 
 
 def test_every_figure_of_the_course_is_drawn_on_both() -> None:

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from lessons import mentions, parity
 from lessons.answer import Answer, load_answer
 from lessons.catalogue import Catalogue
-from lessons.checks import measured
+from lessons.checks import measured, measurement
 from lessons.checks.measured import Measured, Row
 from lessons.commands.check import check
 from lessons.judge import judge
@@ -99,7 +99,7 @@ def test_tables_are_aligned_and_fit(solved: Path, language: str) -> None:
     assert len(ring.lines) == 2 + len(SMALL.buffers)
     for one in (message, ring):
         assert len({cell_len(line) for line in one.lines}) == 1  # every column is flush right
-        assert cell_len(one.lines[0]) <= measured.WIDTH
+        assert cell_len(one.lines[0]) <= measurement.WIDTH
     assert "1 KiB" in message.lines[2]
     assert "GB/s" in ring.lines[2]
 

@@ -100,7 +100,7 @@ def test_resume_when_all_is_done(type_):
     with workspace.progress.change():
         for lesson in COURSE:
             workspace.progress.lesson(lesson.name)["passed"] = {"when": "today"}
-    assert "7 of 7" in type_()
+    assert f"{len(COURSE) - 1} of {len(COURSE) - 1}" in type_()
     assert len(re.findall(r"\d\d.  done ", type_("list"))) == len(COURSE)
 
 

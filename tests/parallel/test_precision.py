@@ -344,6 +344,23 @@ def test_saving_masters_and_scale(ranks, kind):
     assert ranks(2, resumed, kind) == [(64.0, -2.0, -2.0)] * 2
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_what_is_written_to_a_rounded_parameter_is_not_lost_in_silence(precision):
+    model = mlp()
+    mixed = MixedPrecision(model, adamw, precision)
+    with torch.no_grad():
+        model.layers[0].bias.add_(0)  # nothing is lost
+    mixed.step()
+    with torch.no_grad():
+        model.layers[2].weight[0, 0] += 1
+    with pytest.raises(ValueError, match=r"layers\.2\.weight has been changed since it was rounded.*load_state_dict"):
+        mixed.step()
+    state = mixed.state_dict()
+    state["masters"][2][0, 0] += 1
+    mixed.load_state_dict(state)
+    mixed.step()
+
+
 def test_bad_input():
     for wrong, words in [("fp8", "precision='fp8'"), (Precision("fp16", reduce="fp32"), "reduce")]:
         with pytest.raises(ValueError, match=words):

@@ -27,7 +27,7 @@ from sim.draw.chart import chart
 from sim.draw.html import pack
 from sim.draw.rows import rows_of
 from sim.draw.shapes import Text
-from sim.pipeline import Times, simulate
+from sim.pipeline import Times, play, simulate
 from sim.pipeline_replay import replay
 
 NAMES = [schedule.name for schedule in schedules()]
@@ -482,6 +482,23 @@ def test_files_are_drawn(tmp_path):
     assert all(file.stat().st_size > 1000 for file in files)
     events = json.loads(files[0].read_text())["traceEvents"]
     assert {"F 0 c0", "I 7 c1", "W 7 c0"} <= {event["name"] for event in events}
+
+
+def test_a_schedule_that_stands_still_is_played_as_far_as_it_gets():
+    def program(rank, ranks, microbatches, chunks):
+        yield Forward(0)
+        if rank == 1:
+            yield Forward(1)  # which rank 0 does after its backward
+        yield Backward(0)
+        if rank == 0:
+            yield Forward(1)
+        yield Backward(1)
+
+    run = play(PipelineSchedule("stuck", program), 2, 2)
+    assert run.steps == [[(Forward(0),)], [(Forward(0),)]]
+    assert (run.starts, run.ends) == ([[0], [1]], [[1], [2]])
+    whole = play(find("1f1b"), 3, 4)
+    assert (whole.steps, whole.ends) == (simulate("1f1b", 3, 4).steps, simulate("1f1b", 3, 4).ends)
 
 
 def test_the_simulator_needs_no_torch():

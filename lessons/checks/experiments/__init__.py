@@ -6,5 +6,9 @@ from collections.abc import Mapping
 
 from ..experiment import Experiment
 from .data_parallel import DATA_PARALLEL
+from .pipelines import PIPELINES
+from .tensor import TENSOR
+from .tensor_blocks import BLOCKS
+from .tensor_vocabulary import VOCABULARY
 
-EXPERIMENTS: Mapping[str, Experiment] = {**DATA_PARALLEL}
+EXPERIMENTS: Mapping[str, Experiment] = {**DATA_PARALLEL, **TENSOR, **BLOCKS, **VOCABULARY, **PIPELINES}

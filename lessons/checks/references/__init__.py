@@ -8,7 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..reference import Reference
+from .budget import BUDGET
 from .collectives import COLLECTIVES
 from .data_parallel import DATA_PARALLEL
+from .inference import INFERENCE
+from .operations import OPERATIONS
+from .pipelines import PIPELINES
+from .scaling import SCALING
+from .tensor import TENSOR
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **DATA_PARALLEL}
+REFERENCES: Mapping[str, Reference] = {
+    **COLLECTIVES,
+    **DATA_PARALLEL,
+    **TENSOR,
+    **PIPELINES,
+    **BUDGET,
+    **OPERATIONS,
+    **SCALING,
+    **INFERENCE,
+}

@@ -305,6 +305,26 @@ def test_a_training_run_says_its_own_split(capsys, tmp_path):
     assert numbers(capsys, "compare", str(file), "--gpu", "a100")["predicted_s"] > 0
 
 
+@pytest.mark.parametrize(("split", "held"), [  # what `python -m parallel train --model tiny …` counted, to the byte
+    ({"dp": 2}, (142_848, 142_848, 285_696)),
+    ({"dp": 2, "precision": "bf16"}, (71_424, 142_848, 428_544)),
+    ({"dp": 2, "zero": 1}, (142_848, 71_424, 142_848)),
+    ({"tp": 2}, (76_416, 76_416, 152_832)),
+    ({"dp": 2, "pp": 2, "tp": 2, "zero": 1}, (50_368, 25_184, 50_368)),
+    ({"pp": 2, "tp": 2, "precision": "fp16"}, (25_184, 50_368, 151_104)),
+    ({"dp": 4, "zero": 3, "precision": "bf16"}, (17_856, 35_712, 107_136)),
+    ({"model": "llama-tiny", "pp": 2, "tp": 2, "sp": True}, (39_808, 39_808, 79_616)),
+])  # fmt: skip
+def test_a_training_run_holds_what_is_predicted(capsys, tmp_path, split, held):
+    kinds = ("parameters", "gradients", "optimizer")
+    environment = {"model": "tiny", "dp": 1, "pp": 1, "tp": 1, "precision": "fp32", "batch": 8, "length": 64, **split}
+    environment["ranks"] = environment["dp"] * environment["pp"] * environment["tp"]
+    file = tmp_path / "train.json"
+    measured = {**dict(zip(kinds, held, strict=True)), "other": 112}
+    file.write_text(json.dumps({"environment": environment, "steps": [{"step_s": 0.5}], "memory": measured}))
+    assert numbers(capsys, "compare", str(file))["predicted_memory"] == dict(zip(kinds, held, strict=True))
+
+
 @pytest.mark.parametrize(("text", "sentence"), [
     ("{", "line 1: is no JSON"),
     ("{}", "has neither rows nor steps"),

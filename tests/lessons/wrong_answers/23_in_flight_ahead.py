@@ -1,0 +1,42 @@
+# expects: in_flight: those ahead only
+# finding: in_flight pipelines.in_flight.warm_up
+# says: These are the forwards that run ahead of the turns. The first turn begins with one more, before anything is freed: p − rank.
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from parallel.pipeline import Backward, Forward
+
+
+def take_turns(ahead: int, forwards: Sequence[Forward], backwards: Sequence[Backward]) -> Iterator[Forward | Backward]:
+    ahead = min(ahead, len(forwards))
+    yield from forwards[:ahead]
+    for forward, backward in zip(forwards[ahead:], backwards, strict=False):
+        yield forward
+        yield backward
+    yield from backwards[len(forwards) - ahead :]
+
+
+def one_forward_one_backward(rank: int, ranks: int, microbatches: int, chunks: int) -> Iterator[Forward | Backward]:
+    order = range(microbatches)
+    return take_turns(ranks - rank - 1, [Forward(i) for i in order], [Backward(i) for i in order])
+
+
+def in_flight(rank: int, ranks: int, microbatches: int) -> int:
+    return min(microbatches, ranks - rank - 1)
+
+
+def interleaved(rank: int, ranks: int, microbatches: int, chunks: int) -> Iterator[Forward | Backward]:
+    order = [
+        (i, chunk)
+        for start in range(0, microbatches, ranks)
+        for chunk in range(chunks)
+        for i in range(start, start + ranks)
+    ]
+    forwards = [Forward(i, chunk) for i, chunk in order]
+    backwards = [Backward(i, chunks - 1 - chunk) for i, chunk in order]
+    return take_turns(2 * (ranks - rank - 1) + (chunks - 1) * ranks, forwards, backwards)
+
+
+def interleaved_bubble(ranks: int, microbatches: int, chunks: int) -> float:
+    return (ranks - 1) / (chunks * microbatches + ranks - 1)

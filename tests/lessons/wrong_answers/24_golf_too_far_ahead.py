@@ -1,0 +1,40 @@
+# expects: golf: ZB-H2
+# finding: golf pipelines.golf.h2
+# says: This is ZB-H2: no bubble, but it holds 2p − 1 microbatches. In this game p are allowed, as in 1F1B.
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from parallel.pipeline import BackwardInput, BackwardWeight, Forward
+
+
+def backward_in_two(x: Tensor, weight: Tensor, gradient: Tensor | None) -> Tensor:
+    rank = dist.get_rank()
+    if gradient is None:
+        gradient = torch.empty(len(x), len(weight), dtype=x.dtype)
+        dist.recv(gradient, src=rank + 1)
+    if rank > 0:
+        dist.send(gradient @ weight, dst=rank - 1)
+    return gradient.T @ x
+
+
+def split_bubble(ranks: int, forward: float, input: float, weight: float) -> float:
+    return (ranks - 1) * (forward + input - weight)
+
+
+def golf(rank: int, ranks: int, microbatches: int, chunks: int) -> Iterator[Forward | BackwardInput | BackwardWeight]:
+    ahead = min(2 * (ranks - rank - 1), microbatches)
+    for i in range(ahead):
+        yield Forward(i)
+    for i in range(microbatches):
+        if ahead + i < microbatches:
+            yield Forward(ahead + i)
+        yield BackwardInput(i)
+        if i >= 2 * rank:
+            yield BackwardWeight(i - 2 * rank)
+    for i in range(max(microbatches - 2 * rank, 0), microbatches):
+        yield BackwardWeight(i)
