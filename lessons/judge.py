@@ -8,6 +8,7 @@ from pathlib import Path
 from .answer import Answer, load_answer, read_answer, unwritten, used_by
 from .catalogue import Catalogue
 from .checks.bare import Bare
+from .checks.launched import Launched
 from .checks.measurement import Measurement
 from .checks.pipelined import run_timetables
 from .checks.program import Program
@@ -99,7 +100,7 @@ def _told(results: Iterator[Passed | Finding], wrong: set[str]) -> Iterator[Pass
 
 
 def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:
-    if not isinstance(check, (Bare, Trial)):
+    if not isinstance(check, (Bare, Launched, Trial)):
         yield Said("check.reading", {"function": check.function})
         yield from check.cheap(answer, say)
 
@@ -107,6 +108,6 @@ def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]
 def _on_ranks(
     check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]
 ) -> Iterator[Said | Passed | Finding]:
-    if isinstance(check, (Bare, Trial)):
+    if isinstance(check, (Bare, Launched, Trial)):
         yield Said("check.running", {"functions": [check.function]})
         yield from check.dear(answer, say, ranks)

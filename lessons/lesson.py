@@ -13,13 +13,14 @@ from typing import TypeAlias
 
 from .checks.bare import Bare
 from .checks.formula import Formula
+from .checks.launched import Launched
 from .checks.measurement import Measurement
 from .checks.program import Program
 from .checks.timetable import Timetable
 from .checks.trial import Trial
 from .figures import Figure
 
-Judged: TypeAlias = Bare | Program | Formula | Trial | Timetable  # each of one function
+Judged: TypeAlias = Bare | Program | Formula | Trial | Launched | Timetable  # each of one function
 Check: TypeAlias = Judged | Measurement
 
 

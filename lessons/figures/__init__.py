@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .backward import Backward
 from .blocks import Blocks, Matrix
 from .flights import Flights
 from .layer_times import LayerTimes
 from .operators import Operators
 from .pipelines import Pipelines
 from .plots import Plots
+from .replicas import Replicas
 from .run import Run
 from .seats import Seats
 from .stacks import Stacks
@@ -36,9 +38,12 @@ Figure: TypeAlias = (
     | Seats
     | Winners
     | Flights
+    | Replicas
+    | Backward
 )
 
 __all__ = [
+    "Backward",
     "Blocks",
     "Figure",
     "Flights",
@@ -47,6 +52,7 @@ __all__ = [
     "Operators",
     "Pipelines",
     "Plots",
+    "Replicas",
     "Run",
     "Seats",
     "Stacks",

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from collectives.explanation import explain
+
 from ..checks.experiment import differences
 from ..diagnosis import Rule, Unlike
 from ..said import Finding, Said
@@ -23,6 +25,12 @@ def _none(evidence: Unlike) -> Finding | None:
         return None
     said = Said("values.none" if len(ranks) == evidence.size else "values.none_on_some", {"ranks": ranks})
     return Finding(said, evidence.function, evidence.size)
+
+
+def _hazard(evidence: Unlike) -> Finding | None:
+    """The record shows the reason: nobody waited, or memory was used too early."""
+    hazard = explain(evidence.log)
+    return Finding(hazard, evidence.function, evidence.size) if hazard is not None else None
 
 
 def _mistaken(evidence: Unlike) -> Finding | None:
@@ -132,4 +140,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-RULES: tuple[Rule, ...] = (_none, _mistaken, _mistaken_there, _kind, _not_a_number, _times, _some_ranks, _value)
+RULES: tuple[Rule, ...] = (
+    _none,
+    _hazard,
+    _mistaken,
+    _mistaken_there,
+    _kind,
+    _not_a_number,
+    _times,
+    _some_ranks,
+    _value,
+)

@@ -12,6 +12,7 @@ from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
 from lessons.figures import (
+    Backward,
     Blocks,
     Figure,
     Flights,
@@ -20,6 +21,7 @@ from lessons.figures import (
     Operators,
     Pipelines,
     Plots,
+    Replicas,
     Run,
     Seats,
     Stacks,
@@ -63,6 +65,8 @@ KINDS: dict[str, Figure] = {
     "layer": LayerTimes((("h100", "dgx-h100"),)),
     "pipelines": Pipelines(("gpipe", "interleaved"), 3, 4, chunks=2),
     "alone": Sweep(("ring",), 4, machine="laptop"),
+    "replicas": Replicas(gpus=3, rows=2),
+    "backward": Backward(limits=(0, 1 << 40), ranks=4),
     "stacks": Stacks("ledger", "lessons.course.11_memory_ledger.facts:ledgers", "gigabytes", limit=80 * 2**30),
     "plots": Plots("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
 }
@@ -202,6 +206,22 @@ def test_a_single_curve_is_drawn_with_bars() -> None:
     assert bars == sorted(bars)
     assert bars[0] < 6
     assert "*" not in text(KINDS["alone"])
+
+
+def test_a_step_by_threads_is_longer_than_by_processes() -> None:
+    title = text(KINDS["replicas"]).split("\n")[0]
+    threads, processes = (float(one) for one in re.findall(r"\(([\d.]+) ms\)", title))
+    assert threads > processes
+    rows = [line.split()[:2] for line in text(KINDS["replicas"]).split("\n")]
+    assert [row for row in rows if row[:1] in (["DP"], ["DDP"])] == [
+        [form, str(device)] for form in ("DP", "DDP") for device in range(3)
+    ]
+
+
+def test_buckets_of_every_size_send_the_same_bytes() -> None:
+    figure = Backward()
+    sent = [sum(span.bytes for span in figure.spans(limit)) for limit in figure.limits]
+    assert sent == [4 * 124_439_808] * 3
 
 
 def test_blocks_are_held_by_whom_the_library_says() -> None:

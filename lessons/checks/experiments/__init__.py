@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..experiment import Experiment
+from .data_parallel import DATA_PARALLEL
 from .pipelines import PIPELINES
 from .tensor import TENSOR
 from .tensor_blocks import BLOCKS
 from .tensor_vocabulary import VOCABULARY
 from .together import TOGETHER
 
-EXPERIMENTS: Mapping[str, Experiment] = {**TENSOR, **BLOCKS, **VOCABULARY, **PIPELINES, **TOGETHER}
+EXPERIMENTS: Mapping[str, Experiment] = {**TENSOR, **BLOCKS, **VOCABULARY, **PIPELINES, **TOGETHER, **DATA_PARALLEL}

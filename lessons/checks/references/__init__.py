@@ -11,6 +11,7 @@ from ..reference import Reference
 from .budget import BUDGET
 from .capstone import CAPSTONE
 from .collectives import COLLECTIVES
+from .data_parallel import DATA_PARALLEL
 from .hangs import HANGS
 from .inference import INFERENCE
 from .operations import OPERATIONS
@@ -21,6 +22,7 @@ from .together import TOGETHER
 
 REFERENCES: Mapping[str, Reference] = {
     **COLLECTIVES,
+    **DATA_PARALLEL,
     **TENSOR,
     **PIPELINES,
     **BUDGET,
