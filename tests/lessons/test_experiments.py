@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from lessons.checks.experiments import EXPERIMENTS
+from lessons.checks.launched import Launched
 from lessons.checks.trial import Trial
 from lessons.manifest import COURSE
 
 FUNCTIONS = sorted(EXPERIMENTS)
-RANKS = {check.function: check.ranks for lesson in COURSE for check in lesson.checks if isinstance(check, Trial)}
+CHECKS = [check for lesson in COURSE for check in lesson.checks]
+RANKS = {check.function: check.ranks for check in CHECKS if isinstance(check, Trial | Launched)}
 CALLS = [(function, size) for function in FUNCTIONS for size in RANKS[function]]
 
 
