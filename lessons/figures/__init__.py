@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .bars import Bars
 from .operators import Operators
+from .plot import Plot
 from .run import Run
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Plot | Bars
 
-__all__ = ["Figure", "Operators", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Bars", "Figure", "Operators", "Plot", "Run", "Steps", "Sweep", "Waits"]

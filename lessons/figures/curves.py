@@ -13,8 +13,8 @@ from sim.units import show_bytes, show_time
 if TYPE_CHECKING:
     from ..catalogue import Catalogue
 
-_INK, _MUTED, _RULE = "#1B2330", "#5B6675", "#E3E7EC"
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5C00", "#56B4E9")  # Okabe and Ito's, the yellow darker
+INK, MUTED, RULE = "#1B2330", "#5B6675", "#E3E7EC"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5C00", "#56B4E9")  # Okabe and Ito's, the yellow darker
 _LEFT, _TOP, _WIDTH, _HEIGHT, _STRIP = 74.0, 56.0, 560.0, 300.0, 22.0
 
 
@@ -27,19 +27,19 @@ def curves(sizes: Sequence[int], times: Mapping[str, Sequence[float]], title: st
     def y(seconds: float) -> float:
         return _TOP + _HEIGHT * (1 - (math.log10(seconds) - low) / (high - low))
 
-    shapes: list[Shape] = [Text(20, 26, title, 15, _INK, bold=True)]
+    shapes: list[Shape] = [Text(20, 26, title, 15, INK, bold=True)]
     for power in range(low, high + 1):
         at = y(10.0**power)
-        shapes.append(Line(((_LEFT, at), (_LEFT + _WIDTH, at)), _RULE))
-        shapes.append(Text(_LEFT - 8, at, show_time(10.0**power), 12, _MUTED, "end"))
+        shapes.append(Line(((_LEFT, at), (_LEFT + _WIDTH, at)), RULE))
+        shapes.append(Text(_LEFT - 8, at, show_time(10.0**power), 12, MUTED, "end"))
     for nbytes in _ticks(sizes):
-        shapes.append(Line(((x(nbytes), _TOP), (x(nbytes), _TOP + _HEIGHT + _STRIP + 14)), _RULE))
-        shapes.append(Text(x(nbytes), _TOP + _HEIGHT + _STRIP + 24, show_bytes(nbytes), 12, _MUTED, "middle"))
+        shapes.append(Line(((x(nbytes), _TOP), (x(nbytes), _TOP + _HEIGHT + _STRIP + 14)), RULE))
+        shapes.append(Text(x(nbytes), _TOP + _HEIGHT + _STRIP + 24, show_bytes(nbytes), 12, MUTED, "middle"))
     for number, (_, row) in enumerate(times.items()):
-        shapes += _curve([(x(nbytes), y(seconds)) for nbytes, seconds in zip(sizes, row, strict=True)], number)
+        shapes += curve([(x(nbytes), y(seconds)) for nbytes, seconds in zip(sizes, row, strict=True)], number)
     names = list(times)
-    for name, at in _apart({name: y(times[name][-1]) for name in names}):
-        shapes.append(Text(_LEFT + _WIDTH + 14, at, name, 13, _COLOURS[names.index(name) % len(_COLOURS)], bold=True))
+    for name, at in apart({name: y(times[name][-1]) for name in names}):
+        shapes.append(Text(_LEFT + _WIDTH + 14, at, name, 13, COLOURS[names.index(name) % len(COLOURS)], bold=True))
     if len(times) > 1:
         shapes += _fastest(sizes, times, x, say("page.sweep.fastest"))
     right = max(text_width(name, 13) for name in times)
@@ -62,8 +62,8 @@ def _ticks(sizes: Sequence[int]) -> list[int]:
     return list(sizes[::apart])
 
 
-def _curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape]:
-    colour = _COLOURS[number % len(_COLOURS)]
+def curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape]:
+    colour = COLOURS[number % len(COLOURS)]
     yield Line(tuple(points), colour, 2, dashed=number % 2 == 1)
     for x, y in points:
         hollow = number // 2 % 2 == 1
@@ -74,7 +74,7 @@ def _curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape
             yield Circle(x, y, 4, fill, colour)
 
 
-def _apart(places: Mapping[str, float]) -> list[tuple[str, float]]:
+def apart(places: Mapping[str, float]) -> list[tuple[str, float]]:
     """Names at their places, moved down where they would touch."""
     found: list[tuple[str, float]] = []
     for name, at in sorted(places.items(), key=lambda item: item[1]):
@@ -89,14 +89,14 @@ def _fastest(
     names = list(times)
     best = [min(names, key=lambda name: times[name][at]) for at in range(len(sizes))]
     top = _TOP + _HEIGHT + 10
-    yield Text(_LEFT - 8, top + _STRIP / 2, words, 12, _MUTED, "end")
+    yield Text(_LEFT - 8, top + _STRIP / 2, words, 12, MUTED, "end")
     start = 0
     for at in range(1, len(sizes) + 1):
         if at < len(sizes) and best[at] == best[start]:
             continue
         left = x(sizes[start]) if not start else x(math.sqrt(sizes[start - 1] * sizes[start]))
         right = x(sizes[-1]) if at == len(sizes) else x(math.sqrt(sizes[at - 1] * sizes[at]))
-        colour = _COLOURS[names.index(best[start]) % len(_COLOURS)]
+        colour = COLOURS[names.index(best[start]) % len(COLOURS)]
         yield Rect(left, top, right - left, _STRIP, colour, "", "#FFFFFF")
         if text_width(best[start], 12) < right - left:
             yield Text((left + right) / 2, top + _STRIP / 2, best[start], 12, text_on(colour), "middle", True)

@@ -2,6 +2,75 @@
 
 from __future__ import annotations
 
-from ..lesson import Lesson
+from ..checks.formula import Formula
+from ..checks.trial import Trial
+from ..figures import Bars, Plot
+from ..lesson import Lesson, Twin
 
-BUDGET: tuple[Lesson, ...] = ()
+BUDGET: tuple[Lesson, ...] = (
+    Lesson(
+        13,
+        "mixed_precision",
+        minutes=40,
+        needs=(5,),
+        checks=(Formula("spacing"), Formula("loss_scale"), Trial("mixed_step")),
+        twin=Twin(("memory.mixed_step.clipped_scaled",), (Trial("mixed_step"),)),
+        figures={
+            "stall": Plot(
+                "lessons.course.13_mixed_precision.facts:stall",
+                x="memory.plot.step",
+                y="memory.plot.loss",
+                names=("memory.plot.fp32", "memory.plot.mixed", "memory.plot.fp16"),
+                log=True,
+            ),
+            "sizes": Bars(
+                "lessons.course.13_mixed_precision.facts:sizes",
+                title="memory.plot.gradients",
+                x="memory.plot.power",
+                kinds=("memory.plot.whole", "memory.plot.few", "memory.plot.lost"),
+            ),
+        },
+        questions=3,
+    ),
+    Lesson(
+        14,
+        "recompute",
+        minutes=45,
+        needs=(13,),
+        checks=(Formula("peak_bytes"), Formula("best_segments"), Trial("checkpoint", ranks=(1,))),
+        twin=Twin(("memory.checkpoint.other_mask",), (Trial("checkpoint", ranks=(1,)),)),
+        figures={
+            "segments": Plot(
+                "lessons.course.14_recompute.facts:segments",
+                x="memory.plot.segments",
+                y="memory.plot.peak",
+                names=("memory.plot.measured", "memory.plot.formula"),
+                unit="bytes",
+            ),
+        },
+        questions=3,
+    ),
+    Lesson(
+        16,
+        "quantization",
+        minutes=50,
+        needs=(4, 13),
+        checks=(
+            Trial("quantize", ranks=(1,)),
+            Trial("dequantize", ranks=(1,)),
+            Formula("sent_bytes"),
+            Trial("reduce_scatter_int8"),
+            Trial("int8_linear", ranks=(1,)),
+        ),
+        twin=Twin(("memory.reduce_scatter_int8.of_gradient",), (Trial("reduce_scatter_int8"),)),
+        figures={
+            "feedback": Plot(
+                "lessons.course.16_quantization.facts:feedback",
+                x="memory.plot.step",
+                y="memory.plot.off",
+                names=("memory.plot.without", "memory.plot.with"),
+            ),
+        },
+        questions=3,
+    ),
+)

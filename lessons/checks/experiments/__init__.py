@@ -5,5 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..experiment import Experiment
+from .memory import MEMORY
 
-EXPERIMENTS: Mapping[str, Experiment] = {}
+EXPERIMENTS: Mapping[str, Experiment] = {**MEMORY}

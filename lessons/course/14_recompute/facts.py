@@ -1,0 +1,100 @@
+"""The numbers of lesson 14: measured on a small GPT, and the planner's of a large one."""
+
+from __future__ import annotations
+
+import functools
+
+import torch
+from torch import nn
+
+from lessons.checks.references import REFERENCES
+from lessons.figures.plot import Series
+from parallel.memory import Ledger
+from parallel.model import GPT, Config
+from parallel.recompute import in_segments
+from sim.planner import activations
+from sim.planner.flops import forward, recomputed, training
+from sim.planner.layout import Layout
+from sim.planner.models import MODELS
+from sim.units import show_bytes
+
+LAYERS, HIDDEN, TOKENS = 12, 32, (2, 32)
+LARGE = "gpt3-175b"
+
+
+@functools.cache
+def segments() -> Series:
+    """Bytes of activations at the fullest moment over the number of segments: measured, and by the formula."""
+    torch.manual_seed(0)
+    blocks = GPT(Config(LAYERS, HIDDEN, heads=2, vocabulary=16, positions=TOKENS[1])).blocks
+    border = 4 * TOKENS[0] * TOKENS[1] * HIDDEN
+    every = range(1, LAYERS + 1)
+    inside = (_measured(blocks, 0) - LAYERS * border) // LAYERS
+    formula = REFERENCES["peak_bytes"].answer
+    return every, {
+        "measured": [_measured(blocks, many) for many in every],
+        "formula": [formula(LAYERS, many, inside, border) for many in every],
+    }
+
+
+def _measured(blocks: nn.ModuleList, many: int) -> int:
+    """In so many segments; 0: without recompute, what is kept after the forward."""
+    x = torch.randn(*TOKENS, HIDDEN, requires_grad=True)
+    with Ledger(blocks) as ledger:
+        value = x.clone()
+        if not many:
+            for block in blocks:
+                value = block(value)
+            return ledger.now()["activations"] - value.nbytes
+        output = in_segments(list(blocks), many, value)
+        del value
+        ledger.reset_peak()
+        output.backward(torch.ones_like(output))  # type: ignore[no-untyped-call]
+        return ledger.tops["activations"] - output.nbytes
+
+
+def facts() -> dict[str, str | int | float]:
+    """See ``lesson14.toml``."""
+    model = MODELS[LARGE]
+    eager, flash = activations.layer(model, Layout(flash=False)), activations.layer(model, Layout())
+    border = activations.layer(model, Layout(recompute="full")).kept
+    inside = round(flash.whole - border)
+    peak, best = REFERENCES["peak_bytes"].answer, REFERENCES["best_segments"].answer
+    root = round(model.layers**0.5)
+    few, many = 16, best(model.layers, inside, round(border))
+    flops = forward(model)
+    step = training(flops)
+    return {
+        "layers": model.layers,
+        "model": "GPT-3",
+        "border": show_bytes(border),
+        "inside": show_bytes(inside),
+        "ratio": f"{inside / border:.1f}",
+        "root": root,
+        "all_kept": show_bytes(model.layers * (inside + border)),
+        "root_peak": show_bytes(peak(model.layers, root, inside, round(border))),
+        "best": many,
+        "best_length": model.layers // many,
+        "best_peak": show_bytes(peak(model.layers, many, inside, round(border))),
+        "each_peak": show_bytes(peak(model.layers, model.layers, inside, round(border))),
+        "even": few,
+        "even_root": round(few**0.5),
+        "even_kept": few,
+        "even_peak": peak(few, 4, 0, 1),
+        "extra": f"{recomputed(flops, 'full') / step:.1%}",
+        "third": f"{1 / 3:.0%}",
+        "scores_bytes": f"{eager.scores / eager.whole:.0%}",
+        "scores_flops": f"{recomputed(flops, 'selective') / step:.1%}",
+        "calculate_layers": 32,
+        "calculate_segments": 6,
+        "calculate_inside": 200,
+        "calculate_border": 12,
+        "calculate_longest": -(-32 // 6),
+        "calculate_seconds": 3,
+        "predict_answer": many,
+        "predict_tolerance": 0.0,
+        "calculate_1_answer": peak(32, 6, 200, 12),
+        "calculate_1_tolerance": 0.0,
+        "calculate_2_answer": round(3 * (1 + 1 / 3), 3),
+        "calculate_2_tolerance": 0.02,
+    }
