@@ -109,7 +109,7 @@ def _outcome(arguments: tuple[Any, ...], value: Any) -> Any:
     """Whether a step was taken, and the weights and masters after it."""
     if value is None:
         return None
-    return {"stepped": bool(value), "masters": arguments[2], "weights": arguments[1]}
+    return {"stepped": bool(value), "masters": arguments[2], "weights": [one.detach() for one in arguments[1]]}
 
 
 def _wrong(**fault: Any) -> Any:
@@ -124,6 +124,7 @@ MIXED_STEP = Experiment(
     mistakes={
         "memory.mixed_step.clipped_scaled": _wrong(clip="scaled"),
         "memory.mixed_step.skips_alone": _wrong(skip="own"),
+        "memory.mixed_step.never_skips": _wrong(skip="never"),
         "memory.mixed_step.not_published": _wrong(publish=False),
         "memory.mixed_step.not_unscaled": _wrong(unscale="no"),
         "memory.mixed_step.not_scaled": _wrong(scaled=False),

@@ -22,6 +22,7 @@ from sim.units import show_count, show_gigabytes
 
 UPDATE, TIMES = 1e-4, 1000
 STEPS, RATE = 400, 2.0**-7
+NEAR = 8.0  # where the weights of the regression lie
 SCALE = 2.0**14
 LARGEST_GRADIENT, FITTING = 3.1, 2.0**10
 HALF, BRAIN = torch.finfo(torch.float16), torch.finfo(torch.bfloat16)
@@ -35,9 +36,9 @@ def stall() -> Series:
 
 def _regression(kind: str) -> list[float]:
     random = torch.Generator().manual_seed(0)
-    x, right = torch.randn(64, 16, generator=random), torch.randn(16, 1, generator=random)
+    x, right = torch.randn(64, 16, generator=random), NEAR + torch.randn(16, 1, generator=random)
     model = nn.Linear(16, 1, bias=False)
-    nn.init.constant_(model.weight, 1.0)
+    nn.init.constant_(model.weight, NEAR)
     mixed = MixedPrecision(model, lambda masters: torch.optim.SGD(masters, RATE), "fp16") if kind == "mixed" else None
     model = model.half() if kind == "fp16" else model
     optimizer = mixed or torch.optim.SGD(model.parameters(), RATE)
@@ -66,7 +67,7 @@ def gradients() -> Counter[int]:
     for module in model.modules():
         if isinstance(module, nn.Linear):
             module.register_full_backward_hook(count)
-    tokens = torch.randint(512, (16, 65))
+    tokens = torch.randint(512, (128, 65))
     loss, valid = cross_entropy(model(tokens[:, :-1]), tokens[:, 1:])
     (loss / valid).backward()
     return found
@@ -90,6 +91,11 @@ def _lost(scale: float) -> float:
     """The share of the gradients that fp16 rounds to zero when they are multiplied by this."""
     found, least = gradients(), _edges()[1] - 1 - round(math.log2(scale))
     return sum(many for e, many in found.items() if e < least) / found.total()
+
+
+def _few() -> float:
+    """The share of them for which fp16 has fewer bits."""
+    return sum(bar.share for bar in sizes() if bar.kind == 1)
 
 
 def facts() -> dict[str, str | int | float]:
@@ -119,6 +125,7 @@ def facts() -> dict[str, str | int | float]:
         "times": TIMES,
         "sum": f"{1 + TIMES * UPDATE:g}",
         "lost": f"{_lost(1.0):.0%}",
+        "few": f"{_few():.0%}",
         "scale": f"{SCALE:g}",
         "lost_scaled": f"{_lost(SCALE):.2%}",
         "steps": STEPS,

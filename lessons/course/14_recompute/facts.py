@@ -10,7 +10,7 @@ from torch import nn
 from lessons.checks.references import REFERENCES
 from lessons.figures.plot import Series
 from parallel.memory import Ledger
-from parallel.model import GPT, Config
+from parallel.model import MLP
 from parallel.recompute import in_segments
 from sim.planner import activations
 from sim.planner.flops import forward, recomputed, training
@@ -18,18 +18,17 @@ from sim.planner.layout import Layout
 from sim.planner.models import MODELS
 from sim.units import show_bytes
 
-LAYERS, HIDDEN, TOKENS = 12, 32, (2, 32)
+LAYERS, HIDDEN, TOKENS = 16, 16, 32
 LARGE = "gpt3-175b"
 
 
 @functools.cache
 def segments() -> Series:
     """Bytes of activations at the fullest moment over the number of segments: measured, and by the formula."""
-    torch.manual_seed(0)
-    blocks = GPT(Config(LAYERS, HIDDEN, heads=2, vocabulary=16, positions=TOKENS[1])).blocks
-    border = 4 * TOKENS[0] * TOKENS[1] * HIDDEN
+    blocks = [nn.Sequential(nn.LayerNorm(HIDDEN), MLP(HIDDEN)) for _ in range(LAYERS)]
+    border = 4 * TOKENS * HIDDEN
     every = range(1, LAYERS + 1)
-    inside = (_measured(blocks, 0) - LAYERS * border) // LAYERS
+    inside = _measured(blocks, 0) // LAYERS - border
     formula = REFERENCES["peak_bytes"].answer
     return every, {
         "measured": [_measured(blocks, many) for many in every],
@@ -37,20 +36,19 @@ def segments() -> Series:
     }
 
 
-def _measured(blocks: nn.ModuleList, many: int) -> int:
+def _measured(blocks: list[nn.Module], many: int) -> int:
     """In so many segments; 0: without recompute, what is kept after the forward."""
-    x = torch.randn(*TOKENS, HIDDEN, requires_grad=True)
-    with Ledger(blocks) as ledger:
+    x, gradient = torch.randn(TOKENS, HIDDEN, requires_grad=True), torch.ones(TOKENS, HIDDEN)
+    with Ledger(nn.ModuleList(blocks)) as ledger:
         value = x.clone()
         if not many:
             for block in blocks:
                 value = block(value)
             return ledger.now()["activations"] - value.nbytes
-        output = in_segments(list(blocks), many, value)
-        del value
+        value = in_segments(blocks, many, value)
         ledger.reset_peak()
-        output.backward(torch.ones_like(output))  # type: ignore[no-untyped-call]
-        return ledger.tops["activations"] - output.nbytes
+        value.backward(gradient)  # type: ignore[no-untyped-call]
+        return ledger.tops["activations"] - value.nbytes
 
 
 def facts() -> dict[str, str | int | float]:
