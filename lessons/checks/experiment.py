@@ -77,7 +77,7 @@ def _alike(got: Any, right: Any, tolerance: float) -> bool:
             return False
         if not right.is_floating_point():
             return bool((got == right).all())
-        finite = right[right.isfinite()]
+        finite = right.detach()[right.isfinite()]
         scale = float(finite.abs().max()) if finite.numel() else 0.0
         # a mistake may give NaN, and is known by it; nothing that is right does
         return torch.allclose(got, right, rtol=0.0, atol=tolerance * max(scale, 1e-30), equal_nan=True)

@@ -176,7 +176,6 @@ MEMORY: Mapping[str, Reference] = {
             "memory.best_segments.each": lambda n, i, b: n,
             "memory.best_segments.one": lambda n, i, b: 1,
             "memory.best_segments.bytes": lambda n, i, b: min(_peak(n, k, i, b) for k in range(1, n + 1)),
-            "memory.best_segments.most": lambda n, i, b: max(range(1, n + 1), key=lambda k: _peak(n, k, i, b)),
             "memory.best_segments.last": lambda n, i, b: min(range(n, 0, -1), key=lambda k: _peak(n, k, i, b)),
             "memory.best_segments.length": lambda n, i, b: _longest(n, _best(n, i, b)),
             "memory.best_segments.not_all": lambda n, i, b: min(range(1, n) or [1], key=lambda k: _peak(n, k, i, b)),

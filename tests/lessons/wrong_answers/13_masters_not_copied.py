@@ -43,6 +43,6 @@ def mixed_step(
         return False
     shrink = min(1.0, max_norm / float(squares.sqrt()))
     with torch.no_grad():
-        for weight, master, gradient in zip(weights, masters, gradients, strict=True):
+        for master, gradient in zip(masters, gradients, strict=True):
             master -= lr * shrink * gradient
     return True

@@ -3,7 +3,6 @@
 # says: This is the spacing at 1, for every number. It doubles with each power of two: use the exponent of value.
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -12,7 +11,6 @@ from torch import Tensor
 
 
 def spacing(value: float, bits: int, least: int) -> float:
-    exponent = max(math.floor(math.log2(abs(value))), least)
     return 2.0**-bits
 
 

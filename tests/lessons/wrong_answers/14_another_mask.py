@@ -21,7 +21,6 @@ def best_segments(layers: int, inside: int, border: int) -> int:
 
 
 class Recompute(torch.autograd.Function):
-
     @staticmethod
     def forward(ctx: Any, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         ctx.function, ctx.random = function, torch.get_rng_state()
@@ -32,7 +31,6 @@ class Recompute(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor | None]:
         (x,) = ctx.saved_tensors
         x = x.detach().requires_grad_()
-        now = torch.get_rng_state()
         with torch.enable_grad():
             output = ctx.function(x)
         torch.autograd.backward(output, gradient)

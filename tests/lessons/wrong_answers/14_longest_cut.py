@@ -3,7 +3,6 @@
 # says: L/k is rounded down. If it does not divide, some segments have one layer more, and the longest one counts: round up.
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,6 @@ def best_segments(layers: int, inside: int, border: int) -> int:
 
 
 class Recompute(torch.autograd.Function):
-
     @staticmethod
     def forward(ctx: Any, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         ctx.function, ctx.random = function, torch.get_rng_state()

@@ -3,7 +3,6 @@
 # says: These are the inputs of the segments. In the backward one segment is open as well, with everything inside of it.
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,6 @@ from torch import Tensor
 
 
 def peak_bytes(layers: int, segments: int, inside: int, border: int) -> int:
-    longest = math.ceil(layers / segments)
     return segments * border
 
 
@@ -21,7 +19,6 @@ def best_segments(layers: int, inside: int, border: int) -> int:
 
 
 class Recompute(torch.autograd.Function):
-
     @staticmethod
     def forward(ctx: Any, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         ctx.function, ctx.random = function, torch.get_rng_state()

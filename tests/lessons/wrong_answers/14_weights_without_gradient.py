@@ -21,7 +21,6 @@ def best_segments(layers: int, inside: int, border: int) -> int:
 
 
 class Recompute(torch.autograd.Function):
-
     @staticmethod
     def forward(ctx: Any, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         ctx.function, ctx.random = function, torch.get_rng_state()

@@ -1,6 +1,6 @@
 # expects: quantize: the largest, not the largest in size
-# finding: quantize trial.value
-# says: result[0] of rank 0 is [127, 30, -65, 6, …]; one process computes [127, 30, -65, 6, …]. (Example (3, 10, 4).)
+# finding: quantize memory.quantize.wraps
+# says: The scale comes from the largest number, not from the largest in size: a block with −20 and 1 needs the scale of 20. As it is, codes beyond −128 wrap around. Take abs first.
 from __future__ import annotations
 
 import math

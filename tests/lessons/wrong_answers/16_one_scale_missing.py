@@ -42,6 +42,6 @@ def reduce_scatter_int8(gradient: Tensor, residual: Tensor, block: int) -> Tenso
 
 def int8_linear(x: Tensor, weight: Tensor) -> Tensor:
     width = x.shape[1]
-    (x_codes, x_scales), (codes, scales) = quantize(x, width), quantize(weight, width)
+    (x_codes, x_scales), (codes, _) = quantize(x, width), quantize(weight, width)
     product = x_codes.int() @ codes.int().T
     return product * x_scales

@@ -34,7 +34,7 @@ def reduce_scatter_int8(gradient: Tensor, residual: Tensor, block: int) -> Tenso
     wanted = gradient + residual
     codes, scales = quantize(wanted, block)
     residual.copy_(wanted - dequantize(codes, scales, block))
-    their_codes, their_scales = torch.empty_like(codes), torch.empty_like(scales)
+    their_codes = torch.empty_like(codes)
     dist.all_to_all_single(their_codes, codes)
     return dequantize(their_codes, scales, block).sum(0)
 
