@@ -14,8 +14,9 @@ from .plot import Plot
 from .run import Run
 from .steps import Steps
 from .sweep import Sweep
+from .timetable import Timetable
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Plot | Bars
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Plot | Bars | Timetable
 
-__all__ = ["Bars", "Figure", "Operators", "Plot", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Bars", "Figure", "Operators", "Plot", "Run", "Steps", "Sweep", "Timetable", "Waits"]

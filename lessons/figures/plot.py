@@ -58,7 +58,7 @@ class Plot:
         names = [say(id) for id in self.names]
 
         def place(value: float) -> float:
-            share = _log(value / low) / _log(high / low) if self.log else (value - low) / (high - low)
+            share = math.log(value / low, high / low) if self.log else (value - low) / (high - low)
             return _TOP + _HEIGHT * (1 - share)
 
         def across(value: float) -> float:
@@ -94,22 +94,25 @@ class Plot:
     def _range(self, values: Sequence[float]) -> tuple[float, float]:
         if self.log:
             return 10.0 ** math.floor(math.log10(min(values))), 10.0 ** math.ceil(math.log10(max(values)))
-        return min(0.0, *values), _round(0.0, max(values))[-1]
+        unit = self._unit(max(values))
+        apart = _apart(0.0, max(values) / unit) * unit
+        return 0.0, apart * math.ceil(max(values) / apart - 1e-9)
 
     def _ticks(self, low: float, high: float) -> list[float]:
         if not self.log:
-            return _round(low, high)
+            unit = self._unit(high)
+            return [tick * unit for tick in _round(low / unit, high / unit)]
         return [10.0**power for power in range(round(math.log10(low)), round(math.log10(high)) + 1)]
+
+    def _unit(self, largest: float) -> float:
+        """In which ticks are round numbers."""
+        return 1024.0 ** int(math.log(largest, 1024)) if self.unit == "bytes" and largest >= 1 else 1.0
 
     def _shown(self, value: float) -> str:
         from sim.units import show_bytes, show_time
 
         show: Mapping[str, Callable[[float], str]] = {"bytes": show_bytes, "time": show_time}
         return show.get(self.unit, lambda one: f"{one:.3g}")(value)
-
-
-def _log(value: float) -> float:
-    return math.log10(value)
 
 
 def _spread(count: int, most: int = _ROWS) -> list[int]:
@@ -119,9 +122,13 @@ def _spread(count: int, most: int = _ROWS) -> list[int]:
 
 
 def _round(low: float, high: float) -> list[float]:
-    """Round numbers from ``low`` to ``high`` or just beyond."""
+    """Round numbers from ``low`` to ``high``."""
+    apart = _apart(low, high)
+    return [apart * at for at in range(math.ceil(low / apart - 1e-9), math.floor(high / apart + 1e-9) + 1)]
+
+
+def _apart(low: float, high: float) -> float:
+    """How far round numbers between these should be from each other."""
     rough = (high - low) / 6
     unit = 10.0 ** math.floor(math.log10(rough))
-    apart = next(unit * many for many in (1, 2, 5, 10) if unit * many >= rough)
-    first, last = math.ceil(low / apart - 1e-9), math.ceil(high / apart - 1e-9)
-    return [apart * number for number in range(first, last + 1) if low or apart * number <= high + apart]
+    return next(unit * many for many in (1, 2, 5, 10) if unit * many >= rough)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..checks.formula import Formula
 from ..checks.trial import Trial
-from ..figures import Bars, Plot
+from ..figures import Bars, Plot, Timetable
 from ..lesson import Lesson, Twin
 
 BUDGET: tuple[Lesson, ...] = (
@@ -46,6 +46,27 @@ BUDGET: tuple[Lesson, ...] = (
                 y="memory.plot.peak",
                 names=("memory.plot.measured", "memory.plot.formula"),
                 unit="bytes",
+            ),
+        },
+        questions=3,
+    ),
+    Lesson(
+        15,
+        "offload",
+        minutes=45,
+        needs=(6, 14),
+        checks=(
+            Formula("forward_seconds"),
+            Formula("least_width"),
+            Formula("least_tokens"),
+            Trial("offload", ranks=(1,)),
+        ),
+        twin=Twin(("memory.offload.keeps",), (Trial("offload", ranks=(1,)),)),
+        figures={
+            "timetable": Timetable(
+                "lessons.course.15_offload.facts:timetable",
+                title="memory.plot.offload",
+                rows=("memory.plot.gpu", "memory.plot.out", "memory.plot.back"),
             ),
         },
         questions=3,

@@ -10,6 +10,8 @@ import torch
 
 from parallel.precision import LossScale
 from parallel.wire import Blocks
+from sim.planner.flops import components, training
+from sim.planner.transformer import Transformer
 
 from ..reference import Reference
 
@@ -80,6 +82,30 @@ _STACKS = ((16, 0, 100), (24, 1600, 100), (12, 300, 100), (30, 50, 10), (7, 10, 
 def _sent_bytes(elements: int, ranks: int, block: int) -> int:
     """The messages of a compressed reduce-scatter, as the library makes them."""
     return (ranks - 1) * len(Blocks(block).room(elements // ranks, torch.device("cpu")))
+
+
+def _forward_seconds(layers: int, compute: float, transfer: float) -> float:
+    """Layer by layer: what it keeps leaves when it has been computed, and what left before it has arrived."""
+    computed = arrived = 0.0
+    for _ in range(layers):
+        computed += compute
+        arrived = max(computed, arrived) + transfer
+    return arrived
+
+
+def _layer_flops(hidden: int) -> float:
+    """Of one token in the matrices of one layer."""
+    found = components(Transformer("", layers=1, hidden=hidden, heads=1, ffn=4 * hidden, vocab=1, sequence=1))
+    return found["qkv"] + found["projection"] + found["dense"]
+
+
+def _least_width(kept: float, bandwidth: float, peak: float) -> float:
+    return kept * peak / bandwidth / _layer_flops(1)
+
+
+def _least_tokens(moved: float, bandwidth: float, peak: float) -> float:
+    """A forward costs two operations a parameter and token, and forward and backward three of them."""
+    return moved * peak / bandwidth / training({"matrices": 2})
 
 
 MEMORY: Mapping[str, Reference] = {
@@ -196,6 +222,50 @@ MEMORY: Mapping[str, Reference] = {
             "memory.sent_bytes.cut": lambda x, n, b: (n - 1) * (x // n + 4 * (x // n // b)),
             "memory.sent_bytes.smooth": lambda x, n, b: (n - 1) * (x / n) * (1 + 4 / b),
             "memory.sent_bytes.one_part": lambda x, n, b: x / n + 4 * math.ceil(x / n / b),
+        },
+    ),
+    "forward_seconds": Reference(
+        examples=((4, 3.0, 2.0), (4, 2.0, 3.0), (1, 5.0, 7.0), (10, 1.5, 1.5), (96, 0.0075, 0.0156), (3, 0.0, 2.0)),
+        answer=_forward_seconds,
+        mistakes={
+            "memory.forward_seconds.one_by_one": lambda n, c, t: n * (c + t),
+            "memory.forward_seconds.longer": lambda n, c, t: n * max(c, t),
+            "memory.forward_seconds.all_hidden": lambda n, c, t: n * c,
+            "memory.forward_seconds.last_hidden": lambda n, c, t: n * c + t,
+            "memory.forward_seconds.never_waits": lambda n, c, t: c + n * t,
+            "memory.forward_seconds.one_more": lambda n, c, t: c + t + n * max(c, t),
+            "memory.forward_seconds.no_first": lambda n, c, t: t + n * max(c, t),
+            "memory.forward_seconds.shorter": lambda n, c, t: c + t + (n - 1) * min(c, t),
+            "memory.forward_seconds.rest": lambda n, c, t: n * c + n * max(0.0, t - c),
+        },
+    ),
+    "least_width": Reference(
+        examples=((34, 55e9, 989.4e12), (2, 55e9, 989.4e12), (34, 25e9, 312e12), (10, 1.0, 24.0), (18, 450e9, 2.5e15)),
+        answer=_least_width,
+        mistakes={
+            "memory.least_width.parameters": lambda k, b, p: k * p / b / 12,
+            "memory.least_width.backward": lambda k, b, p: k * p / b / 72,
+            "memory.least_width.mlp": lambda k, b, p: k * p / b / 16,
+            "memory.least_width.attention": lambda k, b, p: k * p / b / 8,
+            "memory.least_width.no_flops": lambda k, b, p: k * p / b,
+            "memory.least_width.upside_down": lambda k, b, p: 24 * b / (k * p),
+            "memory.least_width.multiplied": lambda k, b, p: 24 * k * p / b,
+            "memory.least_width.root": lambda k, b, p: math.sqrt(k * p / b / 24),
+            "memory.least_width.exchanged": lambda k, b, p: k * b / p / 24,
+        },
+    ),
+    "least_tokens": Reference(
+        examples=((2, 55e9, 989.4e12), (4, 55e9, 989.4e12), (2, 25e9, 312e12), (12, 1.0, 6.0), (16, 450e9, 2.5e15)),
+        answer=_least_tokens,
+        mistakes={
+            "memory.least_tokens.forward": lambda m, b, p: m * p / b / 2,
+            "memory.least_tokens.backward": lambda m, b, p: m * p / b / 4,
+            "memory.least_tokens.recompute": lambda m, b, p: m * p / b / 8,
+            "memory.least_tokens.additions": lambda m, b, p: m * p / b / 3,
+            "memory.least_tokens.no_flops": lambda m, b, p: m * p / b,
+            "memory.least_tokens.upside_down": lambda m, b, p: 6 * b / (m * p),
+            "memory.least_tokens.multiplied": lambda m, b, p: 6 * m * p / b,
+            "memory.least_tokens.exchanged": lambda m, b, p: m * b / p / 6,
         },
     ),
 }

@@ -3,7 +3,6 @@
 # says: The scales are missing: 4 bytes for each block.
 from __future__ import annotations
 
-
 import torch
 import torch.distributed as dist
 from torch import Tensor
