@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -111,8 +111,8 @@ class Plot:
     def _shown(self, value: float) -> str:
         from sim.units import show_bytes, show_time
 
-        show: Mapping[str, Callable[[float], str]] = {"bytes": show_bytes, "time": show_time}
-        return show.get(self.unit, lambda one: f"{one:.3g}")(value)
+        show = {"bytes": show_bytes, "time": show_time}.get(self.unit)
+        return show(value) if show else f"{value:.3g}"
 
 
 def _spread(count: int, most: int = _ROWS) -> list[int]:

@@ -38,12 +38,12 @@ def test_a_wrong_answer_gets_the_right_sentence(path: Path) -> None:
 def test_there_are_many_mistakes_and_many_sentences() -> None:
     lessons = {path.name[:2] for path in WRONG}
     sentences = {path.read_text(encoding="utf-8").splitlines()[1].split()[-1] for path in WRONG}
-    assert lessons == {"01", "02", "03", "04", "05", "06", "07"}
+    assert lessons >= {f"{lesson.number:02}" for lesson in COURSE if lesson.checks}
     assert len(WRONG) >= 80
     assert len(sentences) >= 50
 
 
-@pytest.mark.parametrize("lesson", [one for one in COURSE if one.twin], ids=lambda lesson: lesson.folder)
+@pytest.mark.parametrize("lesson", [one for one in COURSE[:8] if one.twin], ids=lambda lesson: lesson.folder)
 def test_a_picture_goes_with_what_happened(lesson: Lesson) -> None:
     path = HERE.parents[1] / "lessons" / "course" / lesson.folder / "broken.py"
     first = _findings(lesson, path, twin=True)[0]

@@ -11,8 +11,8 @@ import pytest
 from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
-from lessons.figures import Figure, Operators, Run, Steps, Sweep, Waits
-from lessons.manifest import COURSE
+from lessons.figures import Bars, Figure, Operators, Plot, Run, Steps, Sweep, Timetable, Waits
+from lessons.manifest import COURSE, lesson_numbered
 
 SAY = Catalogue()
 WAITING = "lessons.course.01_send_and_receive.facts:receive_first"
@@ -23,6 +23,10 @@ KINDS: dict[str, Figure] = {
     "run": Run("ring", 4),
     "sweep": Sweep(("ring", "recursive_doubling"), 8, machine="dgx-h100"),
     "alone": Sweep(("ring",), 4, machine="laptop"),
+    **{
+        kind.__name__.lower(): next(one for one in lesson_numbered(number).figures.values() if isinstance(one, kind))
+        for kind, number in ((Plot, 14), (Bars, 13), (Timetable, 15))
+    },
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
 

@@ -59,7 +59,7 @@ def _outcome(arguments: tuple[Segment, Tensor, Host, Sequence[Tensor], int], out
     out, early, kept = host.out, host.back, segment.kept
     if output.shape != x.shape or not output.requires_grad:
         return {"output": output}
-    output.backward(torch.ones_like(output))  # type: ignore[no-untyped-call]
+    output.backward(torch.ones_like(output))
     return {
         "output": output.detach(),
         "gradient of x": x.grad,

@@ -54,7 +54,7 @@ def _outcome(arguments: tuple[Segment, Tensor], output: Any) -> Any:
     kept, between = segment.kept, float(torch.rand(()))
     if output.shape != x.shape or not output.requires_grad:  # nothing to go backward through
         return {"output": output}
-    output.backward(torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output))  # type: ignore[no-untyped-call]
+    output.backward(torch.linspace(-1, 2, output.numel(), dtype=output.dtype).view_as(output))
     return {
         "output": output,
         "gradient of x": x.grad,
