@@ -47,6 +47,11 @@ BUDGET: tuple[Lesson, ...] = (
                 names=("memory.plot.measured", "memory.plot.formula"),
                 unit="bytes",
             ),
+            "timetable": Timetable(
+                "lessons.course.14_recompute.facts:timetable",
+                title="memory.plot.recompute",
+                rows=("memory.plot.kept", "memory.plot.dropped"),
+            ),
         },
         questions=3,
     ),

@@ -28,6 +28,7 @@ LARGEST_GRADIENT, FITTING = 3.1, 2.0**10
 HALF, BRAIN = torch.finfo(torch.float16), torch.finfo(torch.bfloat16)
 
 
+@functools.cache
 def stall() -> Series:
     """The loss of a linear regression over the steps: in fp32, in fp16 with fp32 masters, in fp16 alone."""
     losses = {kind: _regression(kind) for kind in ("fp32", "mixed", "fp16")}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
+from collectives.span import Span
 from lessons.checks.references import REFERENCES
 from lessons.figures.plot import Series
 from parallel.memory import Ledger
@@ -49,6 +51,19 @@ def _measured(blocks: list[nn.Module], many: int) -> int:
         ledger.reset_peak()
         value.backward(gradient)  # type: ignore[no-untyped-call]
         return ledger.tops["activations"] - value.nbytes
+
+
+def timetable() -> Sequence[Span]:
+    """A step of four layers: nothing dropped, and in two segments. A backward takes two slots, all else one."""
+    plain = ["F 0", "F 1", "F 2", "F 3", "B 3", "B 2", "B 1", "B 0"]
+    again = ["F 0", "F 1", "F 2", "F 3", "R 2", "R 3", "B 3", "B 2", "R 0", "R 1", "B 1", "B 0"]
+    spans = list[Span]()
+    for row, names in enumerate((plain, again)):
+        now = 0.0
+        for name in names:
+            spans.append(Span(row, "compute", name, now, now + 1 + name.startswith("B")))
+            now = spans[-1].end
+    return spans
 
 
 def facts() -> dict[str, str | int | float]:
