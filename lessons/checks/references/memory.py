@@ -236,7 +236,6 @@ MEMORY: Mapping[str, Reference] = {
             "memory.forward_seconds.one_more": lambda n, c, t: c + t + n * max(c, t),
             "memory.forward_seconds.no_first": lambda n, c, t: t + n * max(c, t),
             "memory.forward_seconds.shorter": lambda n, c, t: c + t + (n - 1) * min(c, t),
-            "memory.forward_seconds.rest": lambda n, c, t: n * c + n * max(0.0, t - c),
         },
     ),
     "least_width": Reference(
