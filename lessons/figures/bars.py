@@ -27,7 +27,7 @@ class Bar:
 @dataclass(frozen=True)
 class Bars:
     """A histogram. source: ``module:function``, which gives bars. title, x: ids of what is shown, and over what. kinds:
-    ids of what the colours mean; each has a pattern and a letter too."""
+    ids of what the colours mean; each has a pattern, too."""
 
     source: str
     title: str
@@ -39,7 +39,7 @@ class Bars:
 
         from ..text import wrap
 
-        bars, room = self._bars(), width - 22
+        bars, room = self._bars(), width - 15
         most = max(bar.share for bar in bars)
         lines = [Text(line.plain, "bold") for line in wrap(Text(say(self.title)), width)]
         for bar in bars:

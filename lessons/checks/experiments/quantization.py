@@ -131,7 +131,6 @@ def _summed(
     sign: float = 1.0,
     own_scales: bool = False,
     integers: bool = False,
-    mean: bool = False,
 ) -> PerRank:
     """All ranks in one process; each argument is a way to go wrong."""
 
