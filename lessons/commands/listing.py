@@ -29,14 +29,14 @@ def main(args: argparse.Namespace) -> int:
             {
                 "lesson": lesson.number,
                 "name": lesson.name,
-                "state": states[lesson.number],
+                "state": state,
                 "current": lesson is current,
                 "minutes": lesson.minutes,
                 "title": workspace.title(lesson),
                 "proves": say(f"course.{lesson.number:02}.proves"),
                 "file": str(workspace.file(lesson)) if workspace.file(lesson).exists() else None,
             }
-            for lesson in COURSE
+            for lesson, state in zip(COURSE, states, strict=True)
         ]
         write_json(args.json, {"lessons": rows})
         if args.json == "-":
@@ -45,12 +45,12 @@ def main(args: argparse.Namespace) -> int:
     cells = [
         (
             f"{lesson.number:02}{'→' if lesson is current else ' '}",
-            words[states[lesson.number]],
+            words[state],
             say("runner.list.minutes", minutes=f"{lesson.minutes:>2}"),
             workspace.title(lesson),
             say(f"course.{lesson.number:02}.proves"),
         )
-        for lesson in COURSE
+        for lesson, state in zip(COURSE, states, strict=True)
     ]
     print("\n".join(_fitting(cells, screen())))
     return 0
