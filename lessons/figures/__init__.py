@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from .backward import Backward
+from .bars import Bars
 from .blocks import Blocks, Matrix
 from .flights import Flights
 from .layer_times import LayerTimes
 from .operators import Operators
 from .pipelines import Pipelines
+from .plot import Plot
 from .plots import Plots
 from .replicas import Replicas
 from .run import Run
@@ -21,6 +23,7 @@ from .seats import Seats
 from .stacks import Stacks
 from .steps import Steps
 from .sweep import Sweep
+from .timetable import Timetable
 from .waits import Waits
 from .winners import Winners
 
@@ -40,10 +43,14 @@ Figure: TypeAlias = (
     | Flights
     | Replicas
     | Backward
+    | Plot
+    | Bars
+    | Timetable
 )
 
 __all__ = [
     "Backward",
+    "Bars",
     "Blocks",
     "Figure",
     "Flights",
@@ -51,6 +58,7 @@ __all__ = [
     "Matrix",
     "Operators",
     "Pipelines",
+    "Plot",
     "Plots",
     "Replicas",
     "Run",
@@ -58,6 +66,7 @@ __all__ = [
     "Stacks",
     "Steps",
     "Sweep",
+    "Timetable",
     "Waits",
     "Winners",
 ]

@@ -104,7 +104,10 @@ def _scaled(got: Any, right: Any, ratio: float, tolerance: float) -> bool:
         return False
     pairs = [(torch.as_tensor(one), torch.as_tensor(other)) for one, other in zip(ours, theirs, strict=True)]
     return all(
-        one.shape == other.shape and torch.allclose(one, other * ratio, rtol=max(tolerance, 1e-6), atol=0.0)
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and one.is_floating_point()
+        and torch.allclose(one, other * ratio, rtol=max(tolerance, 1e-6), atol=0.0)
         for one, other in pairs
     )
 

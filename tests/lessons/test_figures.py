@@ -13,6 +13,7 @@ from collectives.registry import find
 from lessons.catalogue import Catalogue
 from lessons.figures import (
     Backward,
+    Bars,
     Blocks,
     Figure,
     Flights,
@@ -20,6 +21,7 @@ from lessons.figures import (
     Matrix,
     Operators,
     Pipelines,
+    Plot,
     Plots,
     Replicas,
     Run,
@@ -27,11 +29,12 @@ from lessons.figures import (
     Stacks,
     Steps,
     Sweep,
+    Timetable,
     Waits,
     Winners,
 )
 from lessons.figures.winners import Case, found
-from lessons.manifest import COURSE
+from lessons.manifest import COURSE, lesson_numbered
 
 SAY = Catalogue()
 WAITING = "lessons.course.01_send_and_receive.facts:receive_first"
@@ -69,6 +72,10 @@ KINDS: dict[str, Figure] = {
     "backward": Backward(limits=(0, 1 << 40), ranks=4),
     "stacks": Stacks("ledger", "lessons.course.11_memory_ledger.facts:ledgers", "gigabytes", limit=80 * 2**30),
     "plots": Plots("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
+    **{
+        kind.__name__.lower(): next(one for one in lesson_numbered(number).figures.values() if isinstance(one, kind))
+        for kind, number in ((Plot, 14), (Bars, 13), (Timetable, 15))
+    },
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
 

@@ -6,10 +6,19 @@ from collections.abc import Mapping
 
 from ..experiment import Experiment
 from .data_parallel import DATA_PARALLEL
+from .memory import MEMORY
 from .pipelines import PIPELINES
 from .tensor import TENSOR
 from .tensor_blocks import BLOCKS
 from .tensor_vocabulary import VOCABULARY
 from .together import TOGETHER
 
-EXPERIMENTS: Mapping[str, Experiment] = {**TENSOR, **BLOCKS, **VOCABULARY, **PIPELINES, **TOGETHER, **DATA_PARALLEL}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    **TENSOR,
+    **BLOCKS,
+    **VOCABULARY,
+    **PIPELINES,
+    **TOGETHER,
+    **DATA_PARALLEL,
+    **MEMORY,
+}

@@ -14,6 +14,7 @@ from .collectives import COLLECTIVES
 from .data_parallel import DATA_PARALLEL
 from .hangs import HANGS
 from .inference import INFERENCE
+from .memory import MEMORY
 from .operations import OPERATIONS
 from .pipelines import PIPELINES
 from .scaling import SCALING
@@ -32,4 +33,5 @@ REFERENCES: Mapping[str, Reference] = {
     **TOGETHER,
     **CAPSTONE,
     **HANGS,
+    **MEMORY,
 }
