@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .gathered import Gathered
 from .operators import Operators
+from .reshard import Reshard
 from .run import Run
+from .shards import Shards
 from .steps import Steps
 from .sweep import Sweep
 from .waits import Waits
 
-Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits
+Figure: TypeAlias = Steps | Run | Sweep | Operators | Waits | Shards | Gathered | Reshard
 
-__all__ = ["Figure", "Operators", "Run", "Steps", "Sweep", "Waits"]
+__all__ = ["Figure", "Gathered", "Operators", "Reshard", "Run", "Shards", "Steps", "Sweep", "Waits"]

@@ -5,5 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..experiment import Experiment
+from .checkpoints import CHECKPOINTS
+from .zero import ZERO
 
-EXPERIMENTS: Mapping[str, Experiment] = {}
+EXPERIMENTS: Mapping[str, Experiment] = {**CHECKPOINTS, **ZERO}

@@ -9,5 +9,6 @@ from collections.abc import Mapping
 
 from ..reference import Reference
 from .collectives import COLLECTIVES
+from .zero import ZERO
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES}
+REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **ZERO}
