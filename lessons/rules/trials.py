@@ -73,9 +73,12 @@ def _times(evidence: Unlike) -> Finding | None:
 
 def _scaled(got: Any, right: Any, ratio: float, tolerance: float) -> bool:
     ours, theirs = tree_leaves(got), tree_leaves(right)
-    if len(ours) != len(theirs):
+    if len(ours) != len(theirs) or not all(isinstance(one, (Tensor, int, float)) for one in (*ours, *theirs)):
         return False
-    pairs = [(torch.as_tensor(one), torch.as_tensor(other)) for one, other in zip(ours, theirs, strict=True)]
+    pairs = [
+        (torch.as_tensor(one).double(), torch.as_tensor(other).double())
+        for one, other in zip(ours, theirs, strict=True)
+    ]
     return all(
         one.shape == other.shape and torch.allclose(one, other * ratio, rtol=max(tolerance, 1e-6), atol=0.0)
         for one, other in pairs

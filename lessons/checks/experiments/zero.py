@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from ..experiment import Example, Experiment
@@ -84,11 +85,12 @@ def _train_arguments(shapes: Shapes, rank: int, size: int) -> tuple[Any, ...]:
 
 
 def _trained(arguments: tuple[Any, ...], value: Any) -> Any:
-    """The parameters, and how many elements of states this rank's optimizer keeps."""
+    """The parameters, and how many shards of states this rank's optimizer keeps."""
     if not isinstance(value, torch.optim.Optimizer):
         return value
     states = [one for state in value.state.values() for one in state.values() if isinstance(one, Tensor)]
-    return {"parameters": arguments[0], "states": sum(one.numel() for one in states if one.dim())}
+    shard = 2 * _up(sum(one.numel() for one in arguments[0]), dist.get_world_size())
+    return {"parameters": arguments[0], "shards of states": _up(sum(one.numel() for one in states if one.dim()), shard)}
 
 
 def _training(
@@ -101,13 +103,12 @@ def _training(
     fresh: bool = False,
     adds: bool = False,
     returns: bool = True,
-    states: int = 1,
 ) -> list[Any]:
     """Sharded training of all ranks, one after another; every argument is a way to go wrong.
 
-    length: elements of a shard. reduce: of all ranks' gradients, to that of a rank. place: which shard a rank updates.
+    length: elements of a shard. reduce: of all ranks' gradients, to that of a rank. place: of which shard a rank starts from the values.
     gathers: the others' shards arrive. fresh: a new optimizer in every step. adds: gradients of former steps stay.
-    returns: what was updated goes back to the parameters. states: a rank's, in shards.
+    returns: what was updated goes back to the parameters.
     """
     elements = _elements(shapes)
     own = length(elements, size)
@@ -123,7 +124,7 @@ def _training(
             aims = [aim.flatten() for aim in _aims(shapes, rank)]
             gradients.append(_flat(_backward(flat[:elements].split(sizes), aims), own * size))
         for rank, shard in enumerate(shards):
-            gradient = reduce(torch.stack(gradients), rank)[place(rank) * own :][:own]
+            gradient = reduce(torch.stack(gradients), rank)[rank * own :][:own]
             sums[rank] = sums[rank] + gradient if adds else gradient
             shard.grad = sums[rank].clone()
             if fresh:
@@ -139,7 +140,7 @@ def _training(
     return [
         {
             "parameters": [one.view(shape) for one, shape in zip(part, shapes, strict=True)],
-            "states": 2 * own * states,
+            "shards of states": 1,
         }
         for part in parts
     ]
@@ -147,7 +148,7 @@ def _training(
 
 def _whole_states(shapes: Shapes, size: int) -> list[Any]:
     right = _training(shapes, size)
-    return [{**one, "states": 2 * _elements(shapes)} for one in right]
+    return [{**one, "shards of states": size} for one in right]
 
 
 # zero2_reduce: gradients come layer by layer, the last layer first

@@ -137,7 +137,7 @@ ZERO: Mapping[str, Reference] = {
             "zero.cards_needed.exact": _cards(rounds=float),
             "zero.cards_needed.one_more": _cards(rounds=lambda number: math.floor(number) + 1),
             "zero.cards_needed.at_least_one": _cards(never=1),
-            "zero.cards_needed.negative": lambda c, x, g, a: math.ceil(16 * x / (c - 4 * g - a)),
+            "zero.cards_needed.negative": lambda c, x, g, a: math.ceil(16 * x / left) if (left := c - 4 * g - a) else 0,
             "zero.cards_needed.all_split": lambda c, x, g, a: math.ceil((16 * x + 4 * g + a) / c),
             "zero.cards_needed.activations_split": lambda c, x, g, a: math.ceil((16 * x + a) / max(1, c - 4 * g)),
             "zero.cards_needed.parameters": _cards(states=2),
