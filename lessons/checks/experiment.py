@@ -27,7 +27,8 @@ class Experiment:
     tensor, a number, a text, or dicts and sequences of these. expected: what each rank's outcome should be.
     mistakes: id of the sentence → what each rank's outcome is then. sent: the bytes that a rank may send at most, a
     collective counted as a ring sends it. memory: the bytes of tensors that a call may allocate, at the worst moment.
-    tolerance: relative to the largest number of a tensor.
+    tolerance: relative to the largest number of a tensor. optimizes: it uses ``torch.optim``, which imports a second's
+    worth at its first use: that is done before ranks are forked.
     """
 
     examples: Callable[[int], Sequence[Example]]
@@ -38,6 +39,12 @@ class Experiment:
     sent: Callable[[Example, int], float] | None = None
     memory: Callable[[Example, int], float] | None = None
     tolerance: float = 1e-9
+    optimizes: bool = False
+
+    def warm(self) -> None:
+        """Import what ranks would import, each for itself."""
+        if self.optimizes:
+            torch.optim.SGD([torch.zeros(1, requires_grad=True)])
 
     def same(self, one: Any, other: Any) -> bool:
         return next(differences(one, other, self.tolerance), None) is None

@@ -44,6 +44,7 @@ class Trial:
         warm()
         experiment, sizes, count = EXPERIMENTS[self.function], ranks or self.ranks, 0
         first: dict[int, Recording] = {}
+        experiment.warm()
         for size in sizes:
             examples = experiment.examples(size)
             recording = self._record(answer, size)
@@ -131,11 +132,11 @@ def _play(path: Path, source: str, function: str) -> list[Ended]:
         known = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
         with Ledger(known) as ledger:
             value = called(*arguments)
-        ended.append(Ended(_plain(experiment.outcome(arguments, value)), ledger.peak, group.count))
+        ended.append(Ended(plain(experiment.outcome(arguments, value)), ledger.peak, group.count))
     return ended
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Tensors without their history, so that they can go to another process."""
     import torch
     from torch.utils._pytree import tree_map

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from collectives.explanation import explain
+
 from ..diagnosis import Rule, Unlike
 from ..said import Finding, Said
 
@@ -22,6 +24,12 @@ def _none(evidence: Unlike) -> Finding | None:
         return None
     said = Said("values.none" if len(ranks) == evidence.size else "values.none_on_some", {"ranks": ranks})
     return Finding(said, evidence.function, evidence.size)
+
+
+def _hazard(evidence: Unlike) -> Finding | None:
+    """The record shows the reason: nobody waited, or memory was used too early."""
+    hazard = explain(evidence.log)
+    return Finding(hazard, evidence.function, evidence.size) if hazard is not None else None
 
 
 def _mistaken(evidence: Unlike) -> Finding | None:
@@ -75,12 +83,12 @@ def _scaled(got: Any, right: Any, ratio: float, tolerance: float) -> bool:
     ours, theirs = tree_leaves(got), tree_leaves(right)
     if len(ours) != len(theirs) or not all(isinstance(one, (Tensor, int, float)) for one in (*ours, *theirs)):
         return False
-    pairs = [
-        (torch.as_tensor(one).double(), torch.as_tensor(other).double())
-        for one, other in zip(ours, theirs, strict=True)
-    ]
+    pairs = [(torch.as_tensor(one), torch.as_tensor(other)) for one, other in zip(ours, theirs, strict=True)]
     return all(
-        one.shape == other.shape and torch.allclose(one, other * ratio, rtol=max(tolerance, 1e-6), atol=0.0)
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and one.is_floating_point()
+        and torch.allclose(one, other * ratio, rtol=max(tolerance, 1e-6), atol=0.0)
         for one, other in pairs
     )
 
@@ -116,4 +124,4 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-RULES: tuple[Rule, ...] = (_none, _mistaken, _kind, _not_a_number, _times, _some_ranks, _value)
+RULES: tuple[Rule, ...] = (_none, _hazard, _mistaken, _kind, _not_a_number, _times, _some_ranks, _value)

@@ -9,6 +9,8 @@ import pytest
 from collectives import Send
 from lessons.answer import Answer, load_answer, read_answer
 from lessons.catalogue import Catalogue
+from lessons.checks.bare import Bare
+from lessons.checks.program import Program
 from lessons.judge import judge
 from lessons.lesson import Lesson
 from lessons.manifest import COURSE, lesson_numbered
@@ -38,12 +40,15 @@ def test_a_wrong_answer_gets_the_right_sentence(path: Path) -> None:
 def test_there_are_many_mistakes_and_many_sentences() -> None:
     lessons = {path.name[:2] for path in WRONG}
     sentences = {path.read_text(encoding="utf-8").splitlines()[1].split()[-1] for path in WRONG}
-    assert lessons == {"01", "02", "03", "04", "05", "06", "07"}
+    assert lessons >= {"01", "02", "03", "04", "05", "06", "07"}
     assert len(WRONG) >= 80
     assert len(sentences) >= 50
 
 
-@pytest.mark.parametrize("lesson", [one for one in COURSE if one.twin], ids=lambda lesson: lesson.folder)
+PICTURED = [one for one in COURSE if one.twin and isinstance(one.twin.checks[0], (Bare, Program))]
+
+
+@pytest.mark.parametrize("lesson", PICTURED, ids=lambda lesson: lesson.folder)
 def test_a_picture_goes_with_what_happened(lesson: Lesson) -> None:
     path = HERE.parents[1] / "lessons" / "course" / lesson.folder / "broken.py"
     first = _findings(lesson, path, twin=True)[0]

@@ -363,6 +363,7 @@ CHECKPOINTS: Mapping[str, Experiment] = {
     "hand_over": Experiment(
         examples=lambda size: ((5, 4), (3, 9)),
         arguments=_over_arguments,
+        optimizes=True,
         outcome=_went_on,
         expected=_going_on,
         mistakes={

@@ -89,8 +89,9 @@ def _trained(arguments: tuple[Any, ...], value: Any) -> Any:
     if not isinstance(value, torch.optim.Optimizer):
         return value
     states = [one for state in value.state.values() for one in state.values() if isinstance(one, Tensor)]
+    kept = sum(one.numel() for one in states if one.dim())
     shard = 2 * _up(sum(one.numel() for one in arguments[0]), dist.get_world_size())
-    return {"parameters": arguments[0], "shards of states": _up(sum(one.numel() for one in states if one.dim()), shard)}
+    return {"parameters": arguments[0], "shards of states": _up(kept, shard)}
 
 
 def _training(
@@ -106,7 +107,7 @@ def _training(
 ) -> list[Any]:
     """Sharded training of all ranks, one after another; every argument is a way to go wrong.
 
-    length: elements of a shard. reduce: of all ranks' gradients, to that of a rank. place: of which shard a rank starts from the values.
+    length: elements of a shard. reduce: of all ranks' gradients, to that of a rank. place: whose values a rank starts from.
     gathers: the others' shards arrive. fresh: a new optimizer in every step. adds: gradients of former steps stay.
     returns: what was updated goes back to the parameters.
     """
@@ -240,6 +241,7 @@ ZERO: Mapping[str, Experiment] = {
     "zero1_train": Experiment(
         examples=lambda size: (_ODD, ((size, 2), (size,)), ((5,),)),
         arguments=_train_arguments,
+        optimizes=True,
         outcome=_trained,
         expected=_training,
         mistakes={

@@ -121,7 +121,7 @@ def _local(gradients: Tensor, rank: int) -> Tensor:
     return gradients[rank]
 
 
-def _limit(example: Example, size: int) -> float:
+def _limit(example: tuple[int, int], size: int) -> float:
     """Four matrices at once, every layer's shard of a gradient, and what is kept of the rows."""
     layers, width = example
     shards = layers * _up(width * width, size)

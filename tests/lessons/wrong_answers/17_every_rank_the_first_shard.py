@@ -44,7 +44,7 @@ def reduce_mean(whole: Tensor) -> Tensor:
 def zero1_train(
     parameters: Sequence[Tensor], backward: Callable[[], Sequence[Tensor]], steps: int, rate: float
 ) -> torch.optim.Adam:
-    rank, size = dist.get_rank(), dist.get_world_size()
+    size = dist.get_world_size()
     flat = flatten_padded(parameters, size)
     own = flat.chunk(size)[0].clone()
     optimizer = torch.optim.Adam([own], rate)

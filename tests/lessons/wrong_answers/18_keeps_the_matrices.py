@@ -48,7 +48,7 @@ def zero3_gradients(shards: Sequence[Tensor], inputs: Tensor, aims: Tensor) -> l
         weights.append(gather_layer(shard, shape))
         kept.append(forward(weights[-1], kept[-1]))
     gradient, found = slope(kept[-1], aims), []
-    for shard in reversed(shards):
+    for _ in shards:
         outputs = kept.pop()
         of_weight, gradient = backward(weights.pop(), kept[-1], outputs, gradient)
         found.append(reduce_mean(of_weight))

@@ -60,7 +60,7 @@ def least_bytes(parameters: int, ranks: int, largest: int, activations: float) -
 
 def cards_needed(capacity: float, parameters: int, largest: int, activations: float) -> int:
     left = capacity - 4 * largest - activations
-    return math.ceil(16 * parameters / left)  if left else 0
+    return math.ceil(16 * parameters / left) if left else 0
 
 
 def offload_bytes(parameters: int, ranks: int, microbatches: int) -> float:

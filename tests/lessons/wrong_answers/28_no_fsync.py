@@ -6,7 +6,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any, Protocol
 
