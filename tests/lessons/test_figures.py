@@ -11,7 +11,7 @@ import pytest
 from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
-from lessons.figures import Figure, Operators, Run, Steps, Sweep, Waits
+from lessons.figures import Figure, Gathered, Operators, Reshard, Run, Shards, Steps, Sweep, Waits
 from lessons.manifest import COURSE
 
 SAY = Catalogue()
@@ -23,6 +23,9 @@ KINDS: dict[str, Figure] = {
     "run": Run("ring", 4),
     "sweep": Sweep(("ring", "recursive_doubling"), 8, machine="dgx-h100"),
     "alone": Sweep(("ring",), 4, machine="laptop"),
+    "shards": Shards(),
+    "gathered": Gathered(),
+    "reshard": Reshard(11, 4, 3),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
 

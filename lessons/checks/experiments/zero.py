@@ -107,7 +107,7 @@ def _training(
 ) -> list[Any]:
     """Sharded training of all ranks, one after another; every argument is a way to go wrong.
 
-    length: elements of a shard. reduce: of all ranks' gradients, to that of a rank. place: whose values a rank starts from.
+    length: of a shard. reduce: of all ranks' gradients, to that of a rank. place: whose values a rank starts from.
     gathers: the others' shards arrive. fresh: a new optimizer in every step. adds: gradients of former steps stay.
     returns: what was updated goes back to the parameters.
     """
@@ -220,7 +220,7 @@ def _sum(gradients: Tensor, rank: int) -> Tensor:
     return gradients.sum(0)
 
 
-_ODD: Shapes = ((3, 4), (4,), (4, 5), (5,))  # 41 elements
+_ODD: Shapes = ((5,), (3, 4), (4,), (4, 5))  # 41 elements
 _EIGHT: Shapes = ((40, 40),) * 8
 _LAYER = 40 * 40 * BYTES
 SPARE = 16 << 10  # bytes of what a group keeps from its first collective on
@@ -269,7 +269,7 @@ ZERO: Mapping[str, Experiment] = {
             "zero.zero2_reduce.together": _together,
         },
         sent=lambda shapes, size: (size - 1) * len(shapes) * _up(40 * 40, size) * BYTES,
-        memory=lambda shapes, size: 4 * _LAYER + len(shapes) * _up(40 * 40, size) * BYTES + SPARE,
+        memory=lambda shapes, size: 6 * _LAYER + len(shapes) * _up(40 * 40, size) * BYTES + SPARE,
     ),
     "shards_norm": Experiment(
         examples=lambda size: ((((4,), (2, 3)), ((5,), (2,))), (((7,),), ()), (((1,), (6,)), ((1,),))),

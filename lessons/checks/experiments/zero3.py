@@ -122,10 +122,10 @@ def _local(gradients: Tensor, rank: int) -> Tensor:
 
 
 def _limit(example: tuple[int, int], size: int) -> float:
-    """Four matrices at once, every layer's shard of a gradient, and what is kept of the rows."""
+    """Six matrices at once, every layer's shard of a gradient, and what is kept of the rows."""
     layers, width = example
     shards = layers * _up(width * width, size)
-    return BYTES * (4 * width * width + size + shards + (layers + 8) * ROWS * width) + SPARE
+    return BYTES * (6 * width * width + size + shards + (layers + 8) * ROWS * width) + SPARE
 
 
 ZERO3: Mapping[str, Experiment] = {
@@ -140,7 +140,7 @@ ZERO3: Mapping[str, Experiment] = {
         sent=lambda example, size: (size - 1) * _up(math.prod(example), size) * BYTES,
     ),
     "zero3_gradients": Experiment(
-        examples=lambda size: ((12, 36), (3, 3), (1, 5)),
+        examples=lambda size: ((16, 48), (3, 3), (1, 5)),
         arguments=_zero3_arguments,
         expected=_reduced,
         mistakes={

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from parallel.formulas import MIXED, elements_sent, state_bytes
+from sim.chip import CHIPS
 from sim.planner.models import MODELS
 from sim.planner.parameters import total
+from sim.units import show_bytes
 
 PARAMETERS = 7_500_000_000  # of the table in the paper
 CROWDS = (1, 8, 64, 1024)
@@ -32,6 +34,7 @@ def facts() -> dict[str, str | int | float]:
         "k": f"{MIXED.optimizer:g}",
         "whole": _gb(state_bytes(PARAMETERS).total),
         "states": _gb(state_bytes(PARAMETERS).optimizer),
+        "h100": show_bytes(CHIPS["h100"].memory),
         "microbatches": MICROBATCHES,
         "rest_1": _gb(PARAMETERS * (MIXED.parameters + MIXED.gradients)),
         "rest_2": _gb(PARAMETERS * MIXED.parameters),
