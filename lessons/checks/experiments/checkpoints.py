@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ..experiment import Example, Experiment
 
-LATE = 0.15  # seconds by which the last rank begins later than the others
+LATE = 0.4  # seconds that the last rank waits for an index that comes too early
 KEYS = ("weight", "momentum")
 
 
@@ -120,8 +120,9 @@ def _save_arguments(elements: Example, rank: int, size: int) -> tuple[Path, dict
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
     dist.barrier()
-    if rank == size - 1:
-        time.sleep(LATE)
+    end = time.monotonic() + LATE * (rank == size - 1)
+    while time.monotonic() < end and not (folder / "index.json").exists():
+        time.sleep(0.01)
     Witness()
     return folder, _cut(elements, rank, size), elements
 
