@@ -136,6 +136,7 @@ def _saved(arguments: tuple[Path, dict[str, Tensor], int], value: Any) -> dict[s
         "own index": "index.json" in witness.renamed,
         "order": _order(folder),
         "own file": _own(folder / f"rank-{rank}.pt", witness),
+        "part": _part(folder / f"rank-{rank}.pt"),
         "index": _read(folder / "index.json"),
     }
     dist.barrier()
@@ -157,6 +158,14 @@ def _own(path: Path, witness: Witness) -> str:
     return witness.verdict(path) if path.is_file() else "missing"
 
 
+def _part(path: Path) -> Any:
+    """What a rank's file holds; None if there is none that can be read."""
+    try:
+        return torch.load(path)
+    except Exception:  # a learner may have written anything
+        return None
+
+
 def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
@@ -172,6 +181,7 @@ def _saving(
     there: Callable[[int], bool] = lambda rank: True,
     writes: Callable[[int], bool] = lambda rank: rank == 0,
     file: str = "safe",
+    part: bool = True,
 ) -> list[dict[str, Any]]:
     """What the ranks find; every argument is a way to go wrong."""
     content = {"elements": elements, "files": [f"rank-{rank}.pt" for rank in range(size)]}
@@ -181,6 +191,7 @@ def _saving(
             "own index": writes(rank),
             "order": order,
             "own file": file,
+            "part": _cut(elements, rank, size) if part else None,
             "index": content if index else None,
         }
         for rank in range(size)
@@ -344,7 +355,7 @@ CHECKPOINTS: Mapping[str, Experiment] = {
             "zero.save_sharded.too_soon": partial(_saving, there=lambda rank: rank == 0),
             "zero.save_sharded.not_safe": partial(_saving, file="partial_name", writes=lambda rank: False),
             "zero.save_sharded.file_not_safe": partial(_saving, file="partial_name"),
-            "zero.save_sharded.no_file": partial(_saving, file="missing"),
+            "zero.save_sharded.no_file": partial(_saving, file="missing", part=False),
         },
     ),
     "load_resharded": Experiment(
