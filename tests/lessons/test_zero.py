@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lessons.catalogue import Catalogue
-from lessons.checks.experiments.checkpoints import CHECKPOINTS, Witness
+from lessons.checks.experiments.checkpoints import CHECKPOINTS
+from lessons.checks.experiments.witness import Witness
 from lessons.checks.experiments.zero import ZERO
 from lessons.figures import Gathered, Reshard, Shards
 

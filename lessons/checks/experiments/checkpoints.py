@@ -1,4 +1,4 @@
-"""Lesson 28 on real ranks: files that are whole once they have their name, and runs that go on as if never stopped."""
+"""Lesson 28 on real ranks: files that are whole once they have their name, written by some ranks, read by others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..experiment import Example, Experiment
+from .resumed import RESUMED
+from .witness import Witness
 
 LATE = 0.4  # seconds that the last rank waits for an index that comes too early
 KEYS = ("weight", "momentum")
@@ -25,53 +26,6 @@ KEYS = ("weight", "momentum")
 
 def _drawn(elements: int, seed: int) -> Tensor:
     return torch.randn(elements, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-
-
-class Witness:
-    """Watches ``os.fsync``, ``os.rename`` and ``os.replace`` from now on, until ``leave``."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, int, int]] = []  # what, the file's number on disk, its bytes at that moment
-        self.renamed: list[str] = []
-        self._before = os.fsync, os.rename, os.replace
-        os.fsync, os.rename, os.replace = self.fsync, self.rename, self.replace  # type: ignore[assignment]
-
-    def fsync(self, file: Any) -> None:
-        self._before[0](file)
-        found = os.fstat(file if isinstance(file, int) else file.fileno())
-        self.events.append(("synced", found.st_ino, found.st_size))
-
-    def rename(self, source: Any, target: Any, **options: Any) -> None:
-        self._move(self._before[1], source, target, options)
-
-    def replace(self, source: Any, target: Any, **options: Any) -> None:
-        self._move(self._before[2], source, target, options)
-
-    def _move(self, move: Callable[..., None], source: Any, target: Any, options: dict[str, Any]) -> None:
-        found = os.stat(source)
-        move(source, target, **options)
-        self.events.append(("renamed", found.st_ino, found.st_size))
-        self.renamed.append(Path(target).name)
-
-    @staticmethod
-    def leave() -> Witness:
-        """The one that watches; all is as before."""
-        found: Witness = os.fsync.__self__  # type: ignore[attr-defined]
-        os.fsync, os.rename, os.replace = found._before
-        return found
-
-    def verdict(self, path: Path) -> str:
-        """How a file of this process came to its name."""
-        found = path.stat()
-        mine = [(what, size) for what, number, size in self.events if number == found.st_ino]
-        kinds = [what for what, _ in mine]
-        if "renamed" not in kinds:
-            return "partial_name"
-        if "synced" not in kinds:
-            return "not_synced"
-        if kinds.index("synced") > kinds.index("renamed"):
-            return "synced_late"
-        return "safe" if dict(mine)["synced"] == found.st_size else "not_flushed"
 
 
 # write_safely: one file
@@ -250,82 +204,6 @@ def _with_zeros(example: Example, size: int) -> list[dict[str, Tensor]]:
     ]
 
 
-# hand_over: a run that stops, and another one that goes on
-
-
-@dataclass
-class Run:
-    """A training run of one rank, with all that its next step depends on."""
-
-    rows: Tensor
-    weight: Tensor
-    optimizer: torch.optim.Optimizer
-    generator: torch.Generator
-    position: int = 0
-    step: int = 0
-
-    @classmethod
-    def begin(cls, elements: int, rank: int) -> Run:
-        weight = _drawn(elements, 1)
-        rows = torch.stack([_drawn(elements, 60 + 10 * rank + number) for number in range(7)])
-        optimizer = torch.optim.SGD([weight], lr=0.1, momentum=0.9)
-        return cls(rows, weight, optimizer, torch.Generator().manual_seed(rank))
-
-    def train(self, steps: int) -> None:
-        """Towards the rows, one a step, through a dropout, with a rate that falls."""
-        for _ in range(steps):
-            row = self.rows[self.position % len(self.rows)]
-            kept = torch.rand(self.weight.shape, generator=self.generator, dtype=torch.float64) < 0.5
-            self.weight.grad = (self.weight - row) * kept
-            self.optimizer.param_groups[0]["lr"] = 0.1 / (1 + self.step)
-            self.optimizer.step()
-            self.position, self.step = self.position + 1, self.step + 1
-
-
-def _over_arguments(example: Example, rank: int, size: int) -> tuple[Run, Run, Path]:
-    elements, before = example
-    old, new = Run.begin(elements, rank), Run.begin(elements, rank)
-    old.train(before)
-    return old, new, Path(tempfile.mkdtemp(prefix="lesson-")) / "run.pt"
-
-
-def _went_on(arguments: tuple[Run, Run, Path], value: Any) -> Tensor:
-    _, new, path = arguments
-    shutil.rmtree(path.parent)
-    new.train(_AFTER)
-    return new.weight
-
-
-_AFTER = 3
-
-
-def _going_on(
-    example: Example, size: int, without: Sequence[str] = (), stream: Callable[[int], int] = lambda rank: rank
-) -> list[Tensor]:
-    """without: what of a run does not come along. stream: whose random numbers a rank goes on with."""
-    elements, before = example
-    olds = [Run.begin(elements, rank) for rank in range(size)]
-    for old in olds:
-        old.train(before)
-    found = []
-    for rank, old in enumerate(olds):
-        new = Run.begin(elements, rank)
-        if "weight" not in without:
-            new.weight.copy_(old.weight)
-        if "optimizer" not in without:
-            new.optimizer.load_state_dict(old.optimizer.state_dict())
-        if "random" not in without:
-            new.generator.set_state(olds[stream(rank)].generator.get_state())
-        if "position" not in without:
-            new.position = old.position
-        if "step" not in without:
-            new.step = old.step
-        found.append(new)
-    for run in found:
-        run.train(_AFTER)
-    return [run.weight for run in found]
-
-
 CHECKPOINTS: Mapping[str, Experiment] = {
     "write_safely": Experiment(
         examples=lambda size: (("", '{"step": 20}'), ('{"step": 10}', '{"step": 20, "files": []}')),
@@ -372,24 +250,5 @@ CHECKPOINTS: Mapping[str, Experiment] = {
             "zero.load_resharded.same": partial(_loading, place=lambda rank: 0),
         },
     ),
-    "hand_over": Experiment(
-        examples=lambda size: ((5, 4), (3, 9)),
-        arguments=_over_arguments,
-        optimizes=True,
-        outcome=_went_on,
-        expected=_going_on,
-        mistakes={
-            "zero.hand_over.random": partial(_going_on, without=("random",)),
-            "zero.hand_over.optimizer": partial(_going_on, without=("optimizer",)),
-            "zero.hand_over.position": partial(_going_on, without=("position",)),
-            "zero.hand_over.step": partial(_going_on, without=("step",)),
-            "zero.hand_over.weight": partial(_going_on, without=("weight",)),
-            "zero.hand_over.usual": partial(_going_on, without=("random", "position", "step")),
-            "zero.hand_over.weight_only": partial(_going_on, without=("optimizer", "random", "position", "step")),
-            "zero.hand_over.random_and_position": partial(_going_on, without=("random", "position")),
-            "zero.hand_over.nothing": partial(_going_on, without=("weight", "optimizer", "random", "position", "step")),
-            "zero.hand_over.one_for_all": partial(_going_on, stream=lambda rank: 0),
-        },
-        tolerance=0.0,
-    ),
+    **RESUMED,
 }
