@@ -111,6 +111,7 @@ def _play(path: Path, source: str, function: str) -> list[Ended]:
     """In a rank: what comes of every example."""
     import torch
     import torch.distributed as dist
+    from torch.utils._pytree import tree_leaves
 
     from collectives.recorder import RecordingGroup
 
@@ -128,7 +129,8 @@ def _play(path: Path, source: str, function: str) -> list[Ended]:
     ended = []
     for example in experiment.examples(size):
         arguments = experiment.arguments(example, rank, size)
-        with Ledger([]) as ledger:
+        known = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+        with Ledger(known) as ledger:
             value = called(*arguments)
         ended.append(Ended(plain(experiment.outcome(arguments, value)), ledger.peak, group.count))
     return ended

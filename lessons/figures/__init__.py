@@ -12,14 +12,17 @@ from .backward import Backward
 from .bars import Bars
 from .blocks import Blocks, Matrix
 from .flights import Flights
+from .gathered import Gathered
 from .layer_times import LayerTimes
 from .operators import Operators
 from .pipelines import Pipelines
 from .plot import Plot
 from .plots import Plots
 from .replicas import Replicas
+from .reshard import Reshard
 from .run import Run
 from .seats import Seats
+from .shards import Shards
 from .stacks import Stacks
 from .steps import Steps
 from .sweep import Sweep
@@ -46,6 +49,9 @@ Figure: TypeAlias = (
     | Plot
     | Bars
     | Timetable
+    | Shards
+    | Gathered
+    | Reshard
 )
 
 __all__ = [
@@ -54,6 +60,7 @@ __all__ = [
     "Blocks",
     "Figure",
     "Flights",
+    "Gathered",
     "LayerTimes",
     "Matrix",
     "Operators",
@@ -61,8 +68,10 @@ __all__ = [
     "Plot",
     "Plots",
     "Replicas",
+    "Reshard",
     "Run",
     "Seats",
+    "Shards",
     "Stacks",
     "Steps",
     "Sweep",

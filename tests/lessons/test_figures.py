@@ -17,6 +17,7 @@ from lessons.figures import (
     Blocks,
     Figure,
     Flights,
+    Gathered,
     LayerTimes,
     Matrix,
     Operators,
@@ -24,8 +25,10 @@ from lessons.figures import (
     Plot,
     Plots,
     Replicas,
+    Reshard,
     Run,
     Seats,
+    Shards,
     Stacks,
     Steps,
     Sweep,
@@ -76,6 +79,9 @@ KINDS: dict[str, Figure] = {
         kind.__name__.lower(): next(one for one in lesson_numbered(number).figures.values() if isinstance(one, kind))
         for kind, number in ((Plot, 14), (Bars, 13), (Timetable, 15))
     },
+    "shards": Shards(),
+    "gathered": Gathered(),
+    "reshard": Reshard(11, 4, 3),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..experiment import Experiment
+from .checkpoints import CHECKPOINTS
 from .data_parallel import DATA_PARALLEL
 from .memory import MEMORY
 from .pipelines import PIPELINES
@@ -12,6 +13,7 @@ from .tensor import TENSOR
 from .tensor_blocks import BLOCKS
 from .tensor_vocabulary import VOCABULARY
 from .together import TOGETHER
+from .zero import ZERO
 
 EXPERIMENTS: Mapping[str, Experiment] = {
     **TENSOR,
@@ -21,4 +23,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     **TOGETHER,
     **DATA_PARALLEL,
     **MEMORY,
+    **CHECKPOINTS,
+    **ZERO,
 }

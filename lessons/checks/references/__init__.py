@@ -20,6 +20,7 @@ from .pipelines import PIPELINES
 from .scaling import SCALING
 from .tensor import TENSOR
 from .together import TOGETHER
+from .zero import ZERO
 
 REFERENCES: Mapping[str, Reference] = {
     **COLLECTIVES,
@@ -34,4 +35,5 @@ REFERENCES: Mapping[str, Reference] = {
     **CAPSTONE,
     **HANGS,
     **MEMORY,
+    **ZERO,
 }
