@@ -29,6 +29,8 @@ COMMANDS = {
     "skip": "lessons.commands.skip",
     "goto": "lessons.commands.goto",
     "quiz": "lessons.commands.quiz",
+    "report": "lessons.commands.report",
+    "site": "lessons.commands.site",
     "doctor": "lessons.commands.doctor",
     "selftest": "lessons.commands.selftest",
 }

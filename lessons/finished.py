@@ -32,8 +32,9 @@ def finished(name: str) -> Callable[..., Any]:
         found: Callable[..., Any] = attribute(load(file), function, f"{file.name}:{function}")
         return found
     module, _, attribute_name = library.partition(":")
-    theirs: Callable[..., Any] = getattr(importlib.import_module(module), attribute_name)
-    return theirs
+    theirs = getattr(importlib.import_module(module), attribute_name)
+    program: Callable[..., Any] = getattr(theirs, "programs", (theirs,))[0]  # a plain function, as the learner's is
+    return program
 
 
 def _file(lesson: Lesson) -> Path | None:

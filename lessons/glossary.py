@@ -36,9 +36,13 @@ def terms(say: Catalogue) -> list[Term]:
 
 
 class Linker:
-    """Turns the first use of each term into a link to it; remembers which ones were used."""
+    """Turns the first use of each term into a link to it; remembers which ones were used.
 
-    def __init__(self, all_terms: Sequence[Term]) -> None:
+    file: where the terms are explained, if it is another one.
+    """
+
+    def __init__(self, all_terms: Sequence[Term], file: str = "") -> None:
+        self._file = file
         self._terms = {form: term for term in all_terms for form in term.forms}
         self.used: dict[str, Term] = {}
         forms = sorted(self._terms, key=len, reverse=True)
@@ -70,7 +74,9 @@ class Linker:
                 continue
             self.used[term.id] = term
             title = term.text.replace("`", "")
-            link = Token("link_open", "a", 1, attrs={"href": f"#term-{term.id}", "class": "term", "title": title})
+            link = Token(
+                "link_open", "a", 1, attrs={"href": f"{self._file}#term-{term.id}", "class": "term", "title": title}
+            )
             parts += [_text(text[at : match.start()]), link, _text(match[0]), Token("link_close", "a", -1)]
             at = match.end()
         return [*parts, _text(text[at:])]

@@ -8,12 +8,14 @@ from pathlib import Path
 from .answer import Answer, load_answer, read_answer, unwritten, used_by
 from .catalogue import Catalogue
 from .checks.bare import Bare
+from .checks.launched import Launched
+from .checks.measurement import Measurement
 from .checks.pipelined import run_timetables
 from .checks.program import Program
 from .checks.real import run_programs
 from .checks.timetable import Timetable
 from .checks.trial import Trial
-from .lesson import Informing, Judged, Lesson
+from .lesson import Judged, Lesson
 from .said import Finding, Passed, Said, Shown, Skipped
 
 
@@ -31,7 +33,7 @@ def judge(
         ranks: real ranks, in place of those of the checks.
     """
     every = lesson.twin.checks if twin and lesson.twin else lesson.checks
-    checks = [check for check in every if not isinstance(check, Informing)]
+    checks = [check for check in every if not isinstance(check, Measurement)]
     names = [check.function for check in checks]
     source = read_answer(path)
     if isinstance(source, Finding):
@@ -85,8 +87,8 @@ def judge(
         fields = {"functions": list(todo), "first": first, "line": todo[first], "file": path.name}
         yield Finding(Said("file.todo", fields), first)
     elif not wrong:
-        for informing in (check for check in every if isinstance(check, Informing)):
-            yield from informing.shown(answer, say, ranks)
+        for measured in (check for check in every if isinstance(check, Measurement)):
+            yield from measured.shown(answer, say, ranks)
 
 
 def _told(results: Iterator[Passed | Finding], wrong: set[str]) -> Iterator[Passed | Finding]:
@@ -98,7 +100,7 @@ def _told(results: Iterator[Passed | Finding], wrong: set[str]) -> Iterator[Pass
 
 
 def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:
-    if not isinstance(check, (Bare, Trial)):
+    if not isinstance(check, (Bare, Launched, Trial)):
         yield Said("check.reading", {"function": check.function})
         yield from check.cheap(answer, say)
 
@@ -106,6 +108,6 @@ def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]
 def _on_ranks(
     check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]
 ) -> Iterator[Said | Passed | Finding]:
-    if isinstance(check, (Bare, Trial)):
+    if isinstance(check, (Bare, Launched, Trial)):
         yield Said("check.running", {"functions": [check.function]})
         yield from check.dear(answer, say, ranks)

@@ -13,16 +13,15 @@ from typing import TypeAlias
 
 from .checks.bare import Bare
 from .checks.formula import Formula
+from .checks.launched import Launched
 from .checks.measurement import Measurement
 from .checks.program import Program
-from .checks.score import Score
 from .checks.timetable import Timetable
 from .checks.trial import Trial
 from .figures import Figure
 
-Judged: TypeAlias = Bare | Program | Formula | Trial | Timetable  # each of one function
-Informing: TypeAlias = Measurement | Score  # where all holds, without a verdict
-Check: TypeAlias = Judged | Informing
+Judged: TypeAlias = Bare | Program | Formula | Trial | Launched | Timetable  # each of one function
+Check: TypeAlias = Judged | Measurement
 
 
 @dataclass(frozen=True)
@@ -39,6 +38,7 @@ class Lesson:
 
     checks: in the order of the learner's file, cheap ones first within each. pieces: what later lessons can use, name →
     (the learner's function, the library's, as ``module:name``). stub: the id of the sentence with which the stub fails.
+    core: it belongs to the core path; ``manifest.py`` knows.
     """
 
     number: int
@@ -51,11 +51,12 @@ class Lesson:
     figures: Mapping[str, Figure] = field(default_factory=dict)
     questions: int = 2
     stub: str = "file.todo"
+    core: bool = False
 
     @property
     def functions(self) -> list[str]:
         """What the learner writes."""
-        return [check.function for check in self.checks if not isinstance(check, Informing)]
+        return [check.function for check in self.checks if not isinstance(check, Measurement)]
 
     @property
     def folder(self) -> str:

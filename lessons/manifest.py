@@ -1,6 +1,8 @@
-"""The course: all lessons in order. A number without a lesson is one that is still being written."""
+"""The course: its parts in order, and all lessons. A number without a lesson is one that is still being written."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from .lesson import Lesson
 from .parts.budget import BUDGET
@@ -11,15 +13,23 @@ from .parts.real_world import REAL_WORLD
 from .parts.sharding import SHARDING
 from .parts.together import TOGETHER
 
-COURSE: tuple[Lesson, ...] = (
-    *COLLECTIVES,
-    *DATA_PARALLEL,
-    *BUDGET,
-    *SHARDING,
-    *PIPELINES,
-    *TOGETHER,
-    *REAL_WORLD,
-)
+# The core path, marked with a star: what everybody should know, in about ten hours.
+CORE = frozenset({*range(9), 11, 12, 13, 17, 18, 19, 22, 23, 25, 26, 32})
+# The parts by name (their titles are ``course.part.…``), without those that are still being written.
+PARTS: dict[str, tuple[Lesson, ...]] = {
+    name: tuple(replace(lesson, core=lesson.number in CORE) for lesson in lessons)
+    for name, lessons in (
+        ("collectives", COLLECTIVES),
+        ("data_parallel", DATA_PARALLEL),
+        ("budget", BUDGET),
+        ("sharding", SHARDING),
+        ("pipelines", PIPELINES),
+        ("together", TOGETHER),
+        ("real_world", REAL_WORLD),
+    )
+    if lessons
+}
+COURSE: tuple[Lesson, ...] = tuple(lesson for lessons in PARTS.values() for lesson in lessons)
 
 
 def lesson_numbered(number: int) -> Lesson:
@@ -34,3 +44,8 @@ def lesson_numbered(number: int) -> Lesson:
 def place(lesson: Lesson) -> int:
     """How many lessons come before it."""
     return [one.number for one in COURSE].index(lesson.number)
+
+
+def core_minutes() -> int:
+    """How long the core path takes."""
+    return sum(lesson.minutes for lesson in COURSE if lesson.core)

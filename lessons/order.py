@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .checks.bare import Bare
+from .checks.launched import Launched
+from .checks.measurement import Measurement
 from .checks.trial import Trial
-from .lesson import Check, Informing
+from .lesson import Check
 from .said import Finding, Passed, Said, Shown, Skipped
 
 Event = Said | Passed | Finding | Shown | Skipped
@@ -21,9 +23,9 @@ class InOrder:
     """
 
     def __init__(self, checks: Sequence[Check], hand_on: Callable[[Event], None]) -> None:
-        judged = [check for check in checks if not isinstance(check, Informing)]
+        judged = [check for check in checks if not isinstance(check, Measurement)]
         self.order = [check.function for check in judged]
-        self.bare = {check.function for check in judged if isinstance(check, (Bare, Trial))}
+        self.bare = {check.function for check in judged if isinstance(check, (Bare, Launched, Trial))}
         self.waits_for = set(self.order)  # functions whose turn may still come
         self.held: dict[str, list[Event]] = {name: [] for name in self.order}
         self.hand_on = hand_on

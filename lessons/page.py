@@ -1,57 +1,53 @@
 """A lesson as one HTML file that works offline: text, figures, questions that answer, hints, and the words it uses.
 
-``page.html`` is the markup; style, script and words are put into it. All text is escaped, and nothing is fetched.
+``page.html`` is the markup, which ``shell.py`` fills. All text is escaped, and nothing is fetched.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from html import escape
-from importlib.resources import files
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from .glossary import Linker, terms
 from .markdown import figure_of, parse
+from .pointers import point
 from .reading import GRADES, Prediction, Question, Reading
+from .shell import ALONE, Shell
 
-_LANGUAGES = {"zh": "zh-Hans"}  # others are what they are called
+_RELATION = {"previous": "prev", "next": "next"}
 
 
-def page(reading: Reading, command: Callable[..., str], around: tuple[Reading | None, Reading | None]) -> str:
+def page(
+    reading: Reading,
+    command: Callable[..., str],
+    around: tuple[Reading | None, Reading | None],
+    shell: Shell = ALONE,
+) -> str:
     """The file.
 
     Args:
         command: what the learner types, from its words: ``command("check", 4)``.
         around: the lessons before and after, if there are any.
+        shell: what is around the text.
     """
-    folder, say = files(__package__), reading.say
-    parts = {
-        "language": _LANGUAGES.get(say.language, say.language),
-        "title": escape(reading.title),
-        "proves": escape(reading.proves),
-        "where": escape(reading.where),
-        "style": (folder / "page.css").read_text("utf-8"),
-        "script": (folder / "page.js").read_text("utf-8"),
-        "sections": _Page(reading, command).sections(),
-        "neighbours": _neighbours(around, command),
-    }
-
-    def part(match: re.Match[str]) -> str:
-        return parts[match[1]] if match[1] in parts else escape(say(match[1]))
-
-    return re.sub(r"\{\{([\w.]+)\}\}", part, (folder / "page.html").read_text("utf-8"))
+    return Page(reading, command, shell).file(around)
 
 
-class _Page:
+class Page:
     """The sections, in the order in which they are read: terms are linked where they come first."""
 
-    def __init__(self, reading: Reading, command: Callable[..., str]) -> None:
-        self.reading, self.say, self.command = reading, reading.say, command
-        self.linker = Linker(terms(reading.say))
+    def __init__(self, reading: Reading, command: Callable[..., str], shell: Shell = ALONE) -> None:
+        self.reading, self.say, self.command, self.shell = reading, reading.say, command, shell
+        self.linker = Linker(terms(reading.say), shell.glossary)
         self.markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+
+    def file(self, around: tuple[Reading | None, Reading | None]) -> str:
+        reading, sections = self.reading, self.sections()
+        neighbours = _neighbours(around, self.command, self.shell)
+        return self.shell.wrap(self.say, reading.title, reading.where, reading.proves, sections, neighbours)
 
     def sections(self) -> str:
         reading, parts = self.reading, []
@@ -62,10 +58,15 @@ class _Page:
             else:
                 parts.append(self.section(name, text, "card real" if name == "real" else ""))
             if name == "problem" and reading.prediction:
-                parts.append(self.section("predict", self.predict(reading.prediction), "card predict-card"))
+                parts.append(self.section("predict", self.number(reading.prediction, "guess"), "card predict-card"))
         if reading.questions:
             questions = (self.question(number, one) for number, one in enumerate(reading.questions, 1))
             parts.append(self.section("quiz", "".join(questions)))
+        if reading.calculations:
+            problems = (self.number(one, f"calculate-{i}") for i, one in enumerate(reading.calculations, 1))
+            parts.append(self.section("calculate", "".join(problems)))
+        if reading.has("papers"):
+            parts.append(self.section("papers", self.text(reading.text("papers"))))
         return "\n".join([*parts, self.glossary()])
 
     def section(self, name: str, content: str, look: str = "") -> str:
@@ -76,6 +77,8 @@ class _Page:
     def text(self, markdown: str) -> str:
         tokens = parse(markdown)
         self.linker.link(tokens)
+        if self.shell.address:
+            point(tokens, self.reading.lesson, self.shell.address, self.say)
         return str(self.markdown.renderer.render(self.with_figures(tokens), self.markdown.options, {}))
 
     def with_figures(self, tokens: list[Token]) -> list[Token]:
@@ -99,20 +102,20 @@ class _Page:
         drawn = self.reading.lesson.figures[name].html(self.say)
         return f'<figure id="figure-{escape(name)}"><figcaption>{escape(caption)}</figcaption>{drawn}</figure>\n'
 
-    def predict(self, prediction: Prediction) -> str:
-        say, answer = self.say, shown(prediction.answer)
-        unit = escape(prediction.unit)
+    def number(self, asked: Prediction, id: str) -> str:
+        """A question whose answer is a number; ``id``: of its field."""
+        unit, words = escape(asked.unit), escape(self.say(f"page.{id.partition('-')[0]}"))
         field = (
-            f'<label for="guess">{escape(say("page.guess"))}</label>'
-            f'<input type="text" id="guess" inputmode="decimal" autocomplete="off"> {unit}'
+            f'<label for="{id}">{words}</label>'
+            f'<input type="text" id="{id}" inputmode="decimal" autocomplete="off"> {unit}'
         )
         return (
-            f'<form class="predict" data-answer="{prediction.answer!r}" data-tolerance="{prediction.tolerance!r}" '
+            f'<form class="predict" data-answer="{asked.answer!r}" data-tolerance="{asked.tolerance!r}" '
             f'data-unit="{unit}">'
-            f"{self.text(prediction.question)}"
+            f"{self.text(asked.question)}"
             f'<div class="answer-line" data-script hidden>{field} {self.button()}</div>'
             + self.verdicts("right", "wrong", "number")
-            + self.answer(f"<p><strong>{escape(answer)} {unit}</strong></p>" + self.text(prediction.why))
+            + self.answer(f"<p><strong>{escape(shown(asked.answer))} {unit}</strong></p>" + self.text(asked.why))
             + "</form>"
         )
 
@@ -195,17 +198,17 @@ class _Page:
         return self.section("glossary", f"<dl>{items}</dl>") if used else ""
 
 
-def _neighbours(around: tuple[Reading | None, Reading | None], command: Callable[..., str]) -> str:
+def _neighbours(around: tuple[Reading | None, Reading | None], command: Callable[..., str], shell: Shell) -> str:
     parts = []
     for word, look, reading in zip(("previous", "next"), ("back", "forward"), around, strict=True):
         content = ""
         if reading:
-            title = f"{reading.lesson.number} · {reading.title}"
-            typed = command("open", reading.lesson.number)
-            content = (
-                f'<span class="word">{escape(reading.say(f"page.{word}"))}</span>{escape(title)}<br>'
-                f"<code>{escape(typed)}</code>"
-            )
+            title = escape(f"{reading.lesson.number} · {reading.title}")
+            content = f'<span class="word">{escape(reading.say(f"page.{word}"))}</span>'
+            if shell.address:
+                content += f'<a rel="{_RELATION[word]}" href="{escape(shell.address(reading.lesson))}">{title}</a>'
+            else:
+                content += f"{title}<br><code>{escape(command('open', reading.lesson.number))}</code>"
         parts.append(f'<div class="{look}">{content}</div>')
     return "".join(parts)
 

@@ -60,7 +60,8 @@ class Progress:
     def lesson(self, name: str, broken: bool = False) -> dict[str, Any]:
         """What is known of a lesson (or of its broken twin). To write to it, be in ``change``.
 
-        ``state``; ``passed``: ``sha256`` and ``when``; ``hints``: how many were given; ``solution_seen``; ``quiz``.
+        ``state``; ``passed``: ``sha256`` and ``when``; ``hints``: how many were given; ``solution_seen``; ``quiz``,
+        with the ``answers``; ``measured``: what the check has shown.
         """
         found: dict[str, Any] = self._data.setdefault("lessons", {}).setdefault(name, {})
         return found.setdefault("broken", {}) if broken else found
@@ -180,7 +181,12 @@ def _examine(data: Any) -> None:
             if need(half.get("hints", 0), int) < 0:
                 raise ValueError("hints")
             need(half.get("solution_seen", False), bool)
-            need(half.get("quiz", {}), dict)
+            for answer in need(need(half.get("quiz", {}), dict).get("answers", {}), dict).values():
+                need(need(answer, dict).get("answer"), str), need(answer.get("right"), bool)
+            for shown in need(half.get("measured", []), list):
+                need(need(shown, dict).get("text"), str), need(shown.get("numbers"), dict)
+                for line in need(shown.get("lines"), list):
+                    need(line, str)
             need(need(half.get("passed", {}), dict).get("sha256", ""), str)
 
 

@@ -65,11 +65,12 @@ class Reading:
 
     @property
     def where(self) -> str:
-        """Its number, how long it takes, and which lessons it builds on."""
+        """Its number, how long it takes, which lessons it builds on, and whether it belongs to the core path."""
         number, minutes = self.lesson.number, self.lesson.minutes
         parts = [self.say("page.lesson", number=number), self.say("page.minutes", minutes=minutes)]
         needs = [needed for needed in self.lesson.needs if needed]  # nothing is lost without the tour
-        return " · ".join([*parts, *([self.say("page.needs", lessons=needs)] if needs else [])])
+        parts += [self.say("page.needs", lessons=needs)] if needs else []
+        return " · ".join([*parts, *([f"★ {self.say('page.core')}"] if self.lesson.core else [])])
 
     def has(self, key: str) -> bool:
         return self.say.has(f"{self.lesson.table}.{key}")
@@ -118,6 +119,13 @@ class Reading:
         return found
 
     @functools.cached_property
+    def asked(self) -> dict[str, Prediction | Question]:
+        """All that a learner can answer, by its key in the catalogue, in the order in which it is asked."""
+        first = {"predict": self.prediction} if self.prediction else {}
+        questions = {f"quiz.{i}": one for i, one in enumerate(self.questions, 1)}
+        return {**first, **questions, **{f"calculate.{i}": one for i, one in enumerate(self.calculations, 1)}}
+
+    @functools.cached_property
     def hints(self) -> dict[str, list[str]]:
         """The function that they are for, or empty → hints, from a nudge to near-code."""
         texts = {**Catalogue().table(self.lesson.table), **self.say.table(self.lesson.table)}
@@ -131,6 +139,12 @@ class Reading:
             ]
             for function in functions
         }
+
+
+def duration(say: Catalogue, minutes: int) -> str:
+    """Minutes as one says them."""
+    hours, rest = divmod(minutes, 60)
+    return say("page.hours", hours=hours, minutes=rest) if hours else say("page.minutes", minutes=rest)
 
 
 def facts_of(lesson: Lesson) -> Facts:

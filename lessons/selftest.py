@@ -5,14 +5,18 @@ All of it through what learners use: files written as ``start`` writes them, jud
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from string import Formatter
 from tempfile import TemporaryDirectory
 
 from . import mentions, parity
 from .catalogue import LANGUAGES, Catalogue
+from .child import warm
 from .lesson import Lesson
+from .manifest import lesson_numbered
 from .reading import Reading
 from .said import Finding, Said
 from .source import source_of
@@ -29,6 +33,38 @@ class Proof:
     what: str
     problems: tuple[Said, ...]
     detail: str = ""
+
+
+def prove_all(
+    lessons: Sequence[Lesson], whole: bool, language: str, jobs: int, heard: Callable[[int, int], None]
+) -> Iterator[tuple[Lesson | None, Proof]]:
+    """The proofs of ``lessons`` in their order, and if it is the ``whole`` course of the catalogue; ``jobs`` of them at
+    a time, each in a process.
+
+    heard: is told how many are proved, of how many, whenever one is.
+    """
+    numbers = [*(lesson.number for lesson in lessons), *[None] * whole]
+    context = multiprocessing.get_context("spawn")  # each with children of its own, and nothing of ours
+    with ProcessPoolExecutor(min(jobs, len(numbers)), mp_context=context, initializer=warm) as pool:
+        heard(0, len(numbers))
+        asked = {number: pool.submit(_proofs_of, number, language) for number in numbers}
+        try:
+            for number, future in asked.items():
+                while not future.done():
+                    wait([one for one in asked.values() if not one.done()], return_when=FIRST_COMPLETED)
+                    heard(sum(one.done() for one in asked.values()), len(asked))
+                for proof in future.result():
+                    yield None if number is None else lesson_numbered(number), proof
+                heard(sum(one.done() for one in asked.values()), len(asked))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _proofs_of(number: int | None, language: str) -> list[Proof]:
+    """In a process of the pool."""
+    say = Catalogue(language)
+    return list(prove_catalogue() if number is None else prove_lesson(lesson_numbered(number), say))
 
 
 def prove_lesson(lesson: Lesson, say: Catalogue) -> Iterator[Proof]:

@@ -106,4 +106,10 @@ def record(workspace: Workspace, verdict: Verdict, sha256: str) -> None:
         kept = workspace.progress.lesson(lesson.name, broken)
         kept["state"] = State.PASSED
         kept["passed"] = {"sha256": sha256, "when": now()}
+        if verdict.measured:
+            say = workspace.say.say
+            kept["measured"] = [
+                {"text": say(one.sentence), "lines": list(one.lines), "numbers": dict(one.numbers)}
+                for one in verdict.measured
+            ]
     verdict.recorded = True

@@ -43,6 +43,11 @@ class RingGroup(Methods, PointToPoint, ProcessGroup):  # type: ignore[misc]  # m
         self._closed = False
         adopt(self, self._communicator(torch.device("cpu")))
 
+    @property
+    def algorithms(self) -> Mapping[str, Schedule]:
+        """By collective, those that are not chosen by the cost model."""
+        return self._algorithms
+
     # What torch.distributed asks of a group.
 
     def getBackendName(self) -> str:

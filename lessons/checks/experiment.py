@@ -27,7 +27,8 @@ class Experiment:
     tensor, a number, a text, or dicts and sequences of these. expected: what each rank's outcome should be.
     mistakes: id of the sentence → what each rank's outcome is then. sent: the bytes that a rank may send at most, a
     collective counted as a ring sends it. memory: the bytes of tensors that a call may allocate, at the worst moment.
-    tolerance: relative to the largest number of a tensor.
+    tolerance: relative to the largest number of a tensor. optimizes: it uses ``torch.optim``, which imports a second's
+    worth at its first use: that is done before ranks are forked.
     """
 
     examples: Callable[[int], Sequence[Example]]
@@ -38,6 +39,12 @@ class Experiment:
     sent: Callable[[Example, int], float] | None = None
     memory: Callable[[Example, int], float] | None = None
     tolerance: float = 1e-9
+    optimizes: bool = False
+
+    def warm(self) -> None:
+        """Import what ranks would import, each for itself."""
+        if self.optimizes:
+            torch.optim.SGD([torch.zeros(1, requires_grad=True)])
 
     def same(self, one: Any, other: Any) -> bool:
         return next(differences(one, other, self.tolerance), None) is None
@@ -77,8 +84,10 @@ def _alike(got: Any, right: Any, tolerance: float) -> bool:
             return False
         if not right.is_floating_point():
             return bool((got == right).all())
-        scale = float(right.abs().max()) if right.numel() else 0.0
-        return torch.allclose(got, right, rtol=0.0, atol=tolerance * max(scale, 1e-30))
+        finite = right.detach()[right.isfinite()]
+        scale = float(finite.abs().max()) if finite.numel() else 0.0
+        # a mistake may give NaN, and is known by it; nothing that is right does
+        return torch.allclose(got, right, rtol=0.0, atol=tolerance * max(scale, 1e-30), equal_nan=True)
     if isinstance(right, float):
         number = isinstance(got, (int, float)) or (isinstance(got, Tensor) and got.numel() == 1)
         return number and abs(float(got) - right) <= tolerance * max(abs(right), 1e-30)

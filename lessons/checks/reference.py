@@ -25,6 +25,16 @@ def close(value: object, other: object, example: Example) -> bool:
     return near(value, other)
 
 
+def plain(value: object) -> object:
+    """Lists all the way down, in place of tuples and ranges."""
+    return [plain(one) for one in value] if isinstance(value, (list, tuple, range)) else value
+
+
+def same_lists(value: object, other: object, example: Example) -> bool:
+    """The same items in the same order, whether lists or tuples."""
+    return plain(value) == plain(other)
+
+
 @dataclass(frozen=True)
 class Reference:
     """One formula.
@@ -37,7 +47,7 @@ class Reference:
     examples: tuple[Example, ...]
     answer: Callable[..., Any]
     mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    kind: Literal["number", "pair", "order", "items", "word", "plan"] = "number"
+    kind: Literal["number", "pair", "order", "items", "list", "word", "plan"] = "number"
     same: Callable[[object, object, Example], bool] = close
     exactly: Callable[[object, object, Example], bool] | None = None
 

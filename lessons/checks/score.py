@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..answer import Answer
 from ..catalogue import Catalogue
 from ..said import Said, Shown
+from .measurement import WIDTH, Measurement
 from .timetable import Size, timetable
 
 if TYPE_CHECKING:
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
     from parallel.pipeline import PipelineSchedule
     from sim.pipeline import PipelineRun
 
-WIDTH = 74  # columns of a table
-
 
 @dataclass(frozen=True)
-class Score:
+class Score(Measurement):
     """The bubble of ``function`` and what its fullest rank holds, beside the schedules ``against``.
 
     courses: (size, what W takes of a backward of two slots).

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..said import Said
-from .reference import near
+from .reference import near, plain
 
 _POWERS = {3: "10³", 6: "10⁶", 9: "10⁹", 12: "10¹²"}
 _PARTS = ("alpha", "beta")
@@ -41,6 +41,7 @@ def symptom(kind: str, calls: Sequence[Call]) -> Said | None:
         "items": _listed,
         "word": _word,
         "plan": _plan,
+        "list": _list,
     }
     return look[kind](calls)
 
@@ -190,3 +191,25 @@ def _plan(calls: Sequence[Call]) -> Said | None:
             if gpus != wanted:
                 return Said("formula.plan_gpus", {**call.fields, "gpus": gpus, "wanted": wanted})
     return None
+
+
+def _list(calls: Sequence[Call]) -> Said | None:
+    """What a list lacks, or has too much; lists inside of it are looked through."""
+    for call in calls:
+        if not isinstance(call.got, (list, tuple)):
+            return Said("formula.list_kind", {**call.fields, "right": repr(plain(call.right))})
+    for call in calls:
+        got, right = Counter(_items(call.got)), Counter(_items(call.right))
+        for name, those in (("missing", right - got), ("foreign", got - right)):
+            if those:
+                fields = {**call.fields, "those": sorted(map(str, those)), "right": repr(plain(call.right))}
+                return Said(f"formula.list_{name}", fields)
+    first = next(call for call in calls if not call.ok)
+    return Said("formula.list_order", {**first.fields, "right": repr(plain(first.right))})
+
+
+def _items(value: Any) -> list[object]:
+    """Those of all lists inside, as texts: a learner may return anything."""
+    if isinstance(value, (list, tuple, range)):
+        return [item for one in value for item in _items(one)]
+    return [repr(value)]

@@ -44,6 +44,7 @@ class Trial:
         warm()
         experiment, sizes, count = EXPERIMENTS[self.function], ranks or self.ranks, 0
         first: dict[int, Recording] = {}
+        experiment.warm()
         for size in sizes:
             examples = experiment.examples(size)
             recording = self._record(answer, size)
@@ -110,6 +111,7 @@ def _play(path: Path, source: str, function: str) -> list[Ended]:
     """In a rank: what comes of every example."""
     import torch
     import torch.distributed as dist
+    from torch.utils._pytree import tree_leaves
 
     from collectives.recorder import RecordingGroup
 
@@ -127,13 +129,14 @@ def _play(path: Path, source: str, function: str) -> list[Ended]:
     ended = []
     for example in experiment.examples(size):
         arguments = experiment.arguments(example, rank, size)
-        with Ledger([]) as ledger:
+        known = [leaf for leaf in tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
+        with Ledger(known) as ledger:
             value = called(*arguments)
-        ended.append(Ended(_plain(experiment.outcome(arguments, value)), ledger.peak, group.count))
+        ended.append(Ended(plain(experiment.outcome(arguments, value)), ledger.peak, group.count))
     return ended
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Tensors without their history, so that they can go to another process."""
     import torch
     from torch.utils._pytree import tree_map

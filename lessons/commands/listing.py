@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from ..lines import pad, screen, wrap
-from ..manifest import COURSE
+from ..manifest import COURSE, core_minutes
+from ..reading import duration
 from ..workspace import State, Workspace
 
 HELP = "the lessons, one a line: number, state, minutes, title, what it proves"
@@ -32,19 +33,20 @@ def main(args: argparse.Namespace) -> int:
                 "state": states[lesson.number],
                 "current": lesson is current,
                 "minutes": lesson.minutes,
+                "core": lesson.core,
                 "title": workspace.title(lesson),
                 "proves": say(f"course.{lesson.number:02}.proves"),
                 "file": str(workspace.file(lesson)) if workspace.file(lesson).exists() else None,
             }
             for lesson in COURSE
         ]
-        write_json(args.json, {"lessons": rows})
+        write_json(args.json, {"lessons": rows, "core_minutes": core_minutes()})
         if args.json == "-":
             return 0
     words = {state: say(f"runner.state.{state}") for state in State}
     cells = [
         (
-            f"{lesson.number:02}{'→' if lesson is current else ' '}",
+            f"{lesson.number:02}{'★' if lesson.core else ' '}{'→' if lesson is current else ' '}",
             words[states[lesson.number]],
             say("runner.list.minutes", minutes=f"{lesson.minutes:>2}"),
             workspace.title(lesson),
@@ -53,6 +55,10 @@ def main(args: argparse.Namespace) -> int:
         for lesson in COURSE
     ]
     print("\n".join(_fitting(cells, screen())))
+    core = [lesson for lesson in COURSE if lesson.core]
+    done = sum(states[lesson.number] is State.PASSED for lesson in core)
+    print()
+    workspace.tell("runner.list.core", lessons=len(core), done=done, time=duration(say, core_minutes()))
     return 0
 
 

@@ -1,10 +1,10 @@
-"""``quiz``: predict first, then a few questions. Answers cost nothing, and nothing waits for them."""
+"""``quiz``: predict first, questions, something to calculate. Answers cost nothing, and nothing waits for them."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..guess import is_near
 from ..lines import shorten, without_controls
@@ -19,20 +19,27 @@ HELP = "the questions of a lesson"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_lesson(parser)
-    parser.add_argument("--answers", metavar="A,B,…", help="in order: a number, then letters; - for one left out")
+    parser.add_argument(
+        "--answers", metavar="A,B,…", help="in order: numbers and letters, as they are asked for; - for one left out"
+    )
 
 
 @dataclass
 class Score:
-    right: int = 0
-    answered: int = 0
+    """answers: what was answered, by the key of its question, and whether it is right."""
+
+    answers: dict[str, tuple[str, bool]] = field(default_factory=dict)
+
+    @property
+    def right(self) -> int:
+        return sum(right for _, right in self.answers.values())
 
 
 def main(args: argparse.Namespace) -> int:
     workspace = Workspace.of(args)
     lesson = workspace.lesson(args.lesson)
     reading = Reading(lesson, workspace.say)
-    questions: list[Prediction | Question] = [*([reading.prediction] if reading.prediction else []), *reading.questions]
+    questions = list(reading.asked.values())
     if not questions:
         raise Refusal("runner.quiz.none", number=lesson.number)
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -40,7 +47,7 @@ def main(args: argparse.Namespace) -> int:
     if answers is not None:
         need_answers(questions, answers)
     score, left = Score(), False
-    for number, question in enumerate(questions):
+    for number, (key, question) in enumerate(reading.asked.items()):
         if number:
             print()
         workspace.tell("runner.quiz.question", number=number + 1, all=len(questions))
@@ -58,13 +65,12 @@ def main(args: argparse.Namespace) -> int:
         if not answer or answer == "-":
             continue
         right = bool(judged(question, answer))
-        score.answered += 1
-        score.right += right
+        score.answers[key] = answer, right
         workspace.tell("runner.quiz.right" if right else "runner.quiz.wrong", answer=solved(workspace, question))
         print_markdown(question.why)
     if not left:
         print()
-    if score.answered:
+    if score.answers:
         close(workspace, lesson.name, score, len(questions), left)
     elif left:
         workspace.tell("runner.quiz.left", command=workspace.command("quiz", lesson.number))
@@ -143,4 +149,6 @@ def close(workspace: Workspace, name: str, score: Score, all: int, left: bool) -
     workspace.tell("runner.quiz.score_left" if left else "runner.quiz.score", right=score.right, all=all)
     workspace.open()
     with workspace.progress.change():
-        workspace.progress.lesson(name)["quiz"] = {"right": score.right, "of": all, "when": now()}
+        answers = {key: {"answer": answer, "right": right} for key, (answer, right) in score.answers.items()}
+        quiz = {"right": score.right, "of": all, "when": now(), "answers": answers}
+        workspace.progress.lesson(name)["quiz"] = quiz

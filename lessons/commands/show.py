@@ -54,3 +54,10 @@ def _lines(reading: Reading, workspace: Workspace, width: int) -> Iterator[Text]
             yield from (Text(), *terminal.lines(spell(later)))
         if name == "task" and lesson.twin:
             yield from section("twin", reading.text("twin.task"))
+    if reading.calculations:
+        questions = "\n\n".join(f"**{i}.** {one.question}" for i, one in enumerate(reading.calculations, 1))
+        yield from section("calculate", questions)
+        later = say("page.calculations.later", command=workspace.command("quiz", lesson.number))
+        yield from (Text(), *terminal.lines(spell(later)))
+    if reading.has("papers"):
+        yield from section("papers", reading.text("papers"))

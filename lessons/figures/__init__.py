@@ -8,34 +8,74 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from .backward import Backward
+from .bars import Bars
 from .blocks import Blocks, Matrix
 from .flights import Flights
+from .gathered import Gathered
 from .layer_times import LayerTimes
 from .operators import Operators
 from .pipelines import Pipelines
+from .plot import Plot
+from .plots import Plots
+from .replicas import Replicas
+from .reshard import Reshard
 from .run import Run
 from .seats import Seats
+from .shards import Shards
+from .stacks import Stacks
 from .steps import Steps
 from .sweep import Sweep
+from .timetable import Timetable
 from .waits import Waits
 from .winners import Winners
 
 Figure: TypeAlias = (
-    Steps | Run | Sweep | Operators | Waits | Blocks | LayerTimes | Pipelines | Seats | Winners | Flights
+    Steps
+    | Run
+    | Sweep
+    | Operators
+    | Waits
+    | Blocks
+    | LayerTimes
+    | Pipelines
+    | Stacks
+    | Plots
+    | Seats
+    | Winners
+    | Flights
+    | Replicas
+    | Backward
+    | Plot
+    | Bars
+    | Timetable
+    | Shards
+    | Gathered
+    | Reshard
 )
 
 __all__ = [
+    "Backward",
+    "Bars",
     "Blocks",
     "Figure",
     "Flights",
+    "Gathered",
     "LayerTimes",
     "Matrix",
     "Operators",
     "Pipelines",
+    "Plot",
+    "Plots",
+    "Replicas",
+    "Reshard",
     "Run",
     "Seats",
+    "Shards",
+    "Stacks",
     "Steps",
     "Sweep",
+    "Timetable",
     "Waits",
     "Winners",
 ]

@@ -1,4 +1,4 @@
-"""Times over sizes as curves, both axes logarithmic; each has its own mark and its name beside it."""
+"""Curves on two logarithmic axes, times over sizes unless told otherwise; each has its own mark and its name."""
 
 from __future__ import annotations
 
@@ -13,13 +13,27 @@ from sim.units import show_bytes, show_time
 if TYPE_CHECKING:
     from ..catalogue import Catalogue
 
-_INK, _MUTED, _RULE = "#1B2330", "#5B6675", "#E3E7EC"
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5C00", "#56B4E9")  # Okabe and Ito's, the yellow darker
+INK, MUTED, RULE = "#1B2330", "#5B6675", "#E3E7EC"
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5C00", "#56B4E9")  # Okabe and Ito's, the yellow darker
 _LEFT, _TOP, _WIDTH, _HEIGHT, _STRIP = 74.0, 56.0, 560.0, 300.0, 22.0
 
 
-def curves(sizes: Sequence[int], times: Mapping[str, Sequence[float]], title: str, say: Catalogue) -> Picture:
-    low, high = _decades([seconds for row in times.values() for seconds in row])
+Show = Callable[[float], str]
+
+
+def curves(
+    sizes: Sequence[float],
+    times: Mapping[str, Sequence[float]],
+    title: str,
+    say: Catalogue,
+    show: tuple[Show, Show] = (show_bytes, show_time),
+    points: Mapping[str, tuple[float, float]] | None = None,
+    fastest: bool = True,
+) -> Picture:
+    """show: how numbers are written below and at the left. points: single ones, with their names. fastest: a strip
+    below says which curve is lowest where."""
+    low, high = _decades([*(at for row in times.values() for at in row), *(at for _, at in (points or {}).values())])
+    show_x, show_y = show
 
     def x(nbytes: float) -> float:
         return _LEFT + _WIDTH * math.log(nbytes / sizes[0]) / math.log(sizes[-1] / sizes[0])
@@ -27,24 +41,29 @@ def curves(sizes: Sequence[int], times: Mapping[str, Sequence[float]], title: st
     def y(seconds: float) -> float:
         return _TOP + _HEIGHT * (1 - (math.log10(seconds) - low) / (high - low))
 
-    shapes: list[Shape] = [Text(20, 26, title, 15, _INK, bold=True)]
+    shapes: list[Shape] = [Text(20, 26, title, 15, INK, bold=True)]
     for power in range(low, high + 1):
         at = y(10.0**power)
-        shapes.append(Line(((_LEFT, at), (_LEFT + _WIDTH, at)), _RULE))
-        shapes.append(Text(_LEFT - 8, at, show_time(10.0**power), 12, _MUTED, "end"))
+        shapes.append(Line(((_LEFT, at), (_LEFT + _WIDTH, at)), RULE))
+        shapes.append(Text(_LEFT - 8, at, show_y(10.0**power), 12, MUTED, "end"))
     for nbytes in _ticks(sizes):
-        shapes.append(Line(((x(nbytes), _TOP), (x(nbytes), _TOP + _HEIGHT + _STRIP + 14)), _RULE))
-        shapes.append(Text(x(nbytes), _TOP + _HEIGHT + _STRIP + 24, show_bytes(nbytes), 12, _MUTED, "middle"))
+        shapes.append(Line(((x(nbytes), _TOP), (x(nbytes), _TOP + _HEIGHT + _STRIP + 14)), RULE))
+        shapes.append(Text(x(nbytes), _TOP + _HEIGHT + _STRIP + 24, show_x(nbytes), 12, MUTED, "middle"))
     for number, (_, row) in enumerate(times.items()):
-        shapes += _curve([(x(nbytes), y(seconds)) for nbytes, seconds in zip(sizes, row, strict=True)], number)
+        shapes += curve([(x(nbytes), y(seconds)) for nbytes, seconds in zip(sizes, row, strict=True)], number)
     names = list(times)
-    for name, at in _apart({name: y(times[name][-1]) for name in names}):
-        shapes.append(Text(_LEFT + _WIDTH + 14, at, name, 13, _COLOURS[names.index(name) % len(_COLOURS)], bold=True))
-    if len(times) > 1:
+    for name, at in apart({name: y(times[name][-1]) for name in names}):
+        shapes.append(Text(_LEFT + _WIDTH + 14, at, name, 13, COLOURS[names.index(name) % len(COLOURS)], bold=True))
+    for name, (across, up) in (points or {}).items():
+        shapes.append(Circle(x(across), y(up), 5, "#FFFFFF", INK))
+        room = text_width(name, 12) < x(across) - _LEFT - 10  # above the curve if so, else below
+        at, anchor = (-10, "end") if room else (10, "start")
+        shapes.append(Text(x(across) + at, y(up) + at, name, 12, INK, anchor))
+    if len(times) > 1 and fastest:
         shapes += _fastest(sizes, times, x, say("page.sweep.fastest"))
     right = max(text_width(name, 13) for name in times)
     what = "; ".join(
-        f"{show_bytes(nbytes)}: {', '.join(f'{name} {show_time(row[i])}' for name, row in times.items())}"
+        f"{show_x(nbytes)}: {', '.join(f'{name} {show_y(row[i])}' for name, row in times.items())}"
         for i, nbytes in enumerate(sizes)
     )
     return Picture(_LEFT + _WIDTH + 30 + right, _TOP + _HEIGHT + _STRIP + 44, title, what, shapes)
@@ -56,14 +75,14 @@ def _decades(seconds: Sequence[float]) -> tuple[int, int]:
     return low, max(high, low + 1)
 
 
-def _ticks(sizes: Sequence[int]) -> list[int]:
+def _ticks(sizes: Sequence[float]) -> list[float]:
     """Every size whose label has room."""
     apart = -(-len(sizes) * 70 // int(_WIDTH))
     return list(sizes[::apart])
 
 
-def _curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape]:
-    colour = _COLOURS[number % len(_COLOURS)]
+def curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape]:
+    colour = COLOURS[number % len(COLOURS)]
     yield Line(tuple(points), colour, 2, dashed=number % 2 == 1)
     for x, y in points:
         hollow = number // 2 % 2 == 1
@@ -74,7 +93,7 @@ def _curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape
             yield Circle(x, y, 4, fill, colour)
 
 
-def _apart(places: Mapping[str, float]) -> list[tuple[str, float]]:
+def apart(places: Mapping[str, float]) -> list[tuple[str, float]]:
     """Names at their places, moved down where they would touch."""
     found: list[tuple[str, float]] = []
     for name, at in sorted(places.items(), key=lambda item: item[1]):
@@ -83,20 +102,20 @@ def _apart(places: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def _fastest(
-    sizes: Sequence[int], times: Mapping[str, Sequence[float]], x: Callable[[float], float], words: str
+    sizes: Sequence[float], times: Mapping[str, Sequence[float]], x: Callable[[float], float], words: str
 ) -> Iterator[Shape]:
     """A strip below the curves: which algorithm wins where."""
     names = list(times)
     best = [min(names, key=lambda name: times[name][at]) for at in range(len(sizes))]
     top = _TOP + _HEIGHT + 10
-    yield Text(_LEFT - 8, top + _STRIP / 2, words, 12, _MUTED, "end")
+    yield Text(_LEFT - 8, top + _STRIP / 2, words, 12, MUTED, "end")
     start = 0
     for at in range(1, len(sizes) + 1):
         if at < len(sizes) and best[at] == best[start]:
             continue
         left = x(sizes[start]) if not start else x(math.sqrt(sizes[start - 1] * sizes[start]))
         right = x(sizes[-1]) if at == len(sizes) else x(math.sqrt(sizes[at - 1] * sizes[at]))
-        colour = _COLOURS[names.index(best[start]) % len(_COLOURS)]
+        colour = COLOURS[names.index(best[start]) % len(COLOURS)]
         yield Rect(left, top, right - left, _STRIP, colour, "", "#FFFFFF")
         if text_width(best[start], 12) < right - left:
             yield Text((left + right) / 2, top + _STRIP / 2, best[start], 12, text_on(colour), "middle", True)

@@ -53,8 +53,8 @@ def data_table(heads: Sequence[str], rows: Sequence[Sequence[str]], summary: str
     return f'<details><summary>{escape(summary)}</summary><div class="scroll" tabindex="0">{table}</div></details>'
 
 
-def frame_table(frame: Frame, say: Catalogue) -> str:
-    """One step as a table."""
+def frame_table(frame: Frame, say: Catalogue, corner: str | None = None) -> str:
+    """One step as a table. corner: what the columns are; chunks, if it is not given."""
     from sim.draw.palette import text_on
 
     words, arrows = show_words(say), any(frame.came)
@@ -75,6 +75,7 @@ def frame_table(frame: Frame, say: Catalogue) -> str:
         lines.append(
             f'<tr><th scope="row">{escape(words["show.rank"].format(rank=rank))}</th>{"".join(cells)}{came}</tr>'
         )
-    corner = f'<th scope="col" class="corner">{escape(words["show.chunk"])}</th>'
-    head = f"<thead><tr>{corner}{heads}{'<td></td>' * arrows}</tr></thead>"
+    columns = words["show.chunk"] if corner is None else corner
+    first = f'<th scope="col" class="corner">{escape(columns)}</th>' if columns else '<td class="corner"></td>'
+    head = f"<thead><tr>{first}{heads}{'<td></td>' * arrows}</tr></thead>"
     return f'<table class="grid"><caption>{escape(frame.title)}</caption>{head}<tbody>{"".join(lines)}</tbody></table>'

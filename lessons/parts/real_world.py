@@ -5,10 +5,30 @@ from __future__ import annotations
 from ..checks.formula import Formula
 from ..checks.hung import Hung
 from ..checks.rehearsal import Rehearsal
-from ..figures import Flights, Seats
-from ..lesson import Lesson
+from ..checks.trial import Trial
+from ..figures import Flights, Plots, Reshard, Seats, Stacks
+from ..lesson import Lesson, Twin
 
 REAL_WORLD: tuple[Lesson, ...] = (
+    Lesson(
+        28,
+        "save_kill_resume",
+        minutes=45,
+        needs=(17,),
+        checks=(
+            Trial("write_safely", ranks=(2,)),
+            Trial("save_sharded"),
+            Trial("load_resharded"),
+            Trial("hand_over"),
+            Formula("save_every"),
+        ),
+        twin=Twin(
+            ("zero.save_sharded.index_first", "zero.load_resharded.momentum"),
+            (Trial("save_sharded"), Trial("load_resharded")),
+        ),
+        figures={"reshard": Reshard(elements=11, saved=4, loaded=3)},
+        questions=3,
+    ),
     Lesson(
         29,
         "hangs",
@@ -16,6 +36,27 @@ REAL_WORLD: tuple[Lesson, ...] = (
         needs=(1, 5),
         checks=(Formula("waiting"), Formula("absent"), Formula("blame"), Formula("differing"), Hung()),
         figures={"skips": Flights("one rank skips a call"), "crosses": Flights("nobody is missing")},
+        questions=3,
+    ),
+    Lesson(
+        30,
+        "inference",
+        minutes=40,
+        needs=(11, 12),
+        checks=(
+            Formula("cache_bytes"),
+            Formula("prompt_flops"),
+            Formula("decode_time"),
+            Formula("critical_batch"),
+        ),
+        twin=Twin(
+            ("inference.cache_bytes.all_heads", "inference.decode_time.compute_only"),
+            (Formula("cache_bytes"), Formula("decode_time")),
+        ),
+        figures={
+            "reads": Stacks("serving", "lessons.course.30_inference.facts:reads", "gigabytes"),
+            "rates": Plots("rates", "lessons.course.30_inference.facts:rates", "batch", "tokens_rate"),
+        },
         questions=3,
     ),
     Lesson(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..checks.compared import Compared
 from ..checks.formula import Formula
+from ..checks.planned import Planned
 from ..checks.trial import Trial
-from ..figures import Seats, Winners
+from ..figures import Plots, Seats, Winners
 from ..figures.winners import Case
 from ..lesson import Lesson, Twin
 
@@ -48,6 +49,27 @@ TOGETHER: tuple[Lesson, ...] = (
                 )
             )
         },
+        questions=3,
+    ),
+    Lesson(
+        27,
+        "scaling",
+        minutes=40,
+        needs=(6, 12),
+        checks=(
+            Formula("weak_time"),
+            Formula("weak_efficiency"),
+            Formula("strong_time"),
+            Formula("strong_efficiency"),
+            Formula("hidden_gpus"),
+            Formula("fastest_gpus"),
+            Planned(),
+        ),
+        twin=Twin(
+            ("scaling.weak_time.whole_compute", "scaling.strong_time.shared_bytes"),
+            (Formula("weak_time"), Formula("strong_time")),
+        ),
+        figures={"steps": Plots("steps", "lessons.course.27_scaling.facts:steps", "gpus", "seconds")},
         questions=3,
     ),
 )

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
+from collectives.explanation import explain
+
 from ..checks.experiment import differences
 from ..diagnosis import Rule, Unlike
 from ..said import Finding, Said
@@ -23,6 +25,12 @@ def _none(evidence: Unlike) -> Finding | None:
         return None
     said = Said("values.none" if len(ranks) == evidence.size else "values.none_on_some", {"ranks": ranks})
     return Finding(said, evidence.function, evidence.size)
+
+
+def _hazard(evidence: Unlike) -> Finding | None:
+    """The record shows the reason: nobody waited, or memory was used too early."""
+    hazard = explain(evidence.log)
+    return Finding(hazard, evidence.function, evidence.size) if hazard is not None else None
 
 
 def _mistaken(evidence: Unlike) -> Finding | None:
@@ -96,7 +104,10 @@ def _scaled(got: Any, right: Any, ratio: float, tolerance: float) -> bool:
         return False
     pairs = [(torch.as_tensor(one), torch.as_tensor(other)) for one, other in zip(ours, theirs, strict=True)]
     return all(
-        one.shape == other.shape and torch.allclose(one, other * ratio, rtol=max(tolerance, 1e-6), atol=0.0)
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and one.is_floating_point()
+        and torch.allclose(one, other * ratio, rtol=max(tolerance, 1e-6), atol=0.0)
         for one, other in pairs
     )
 
@@ -132,4 +143,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-RULES: tuple[Rule, ...] = (_none, _mistaken, _mistaken_there, _kind, _not_a_number, _times, _some_ranks, _value)
+RULES: tuple[Rule, ...] = (
+    _none,
+    _hazard,
+    _mistaken,
+    _mistaken_there,
+    _kind,
+    _not_a_number,
+    _times,
+    _some_ranks,
+    _value,
+)

@@ -9,8 +9,8 @@ import pytest
 from collectives import Send
 from lessons.answer import Answer, load_answer, read_answer
 from lessons.catalogue import Catalogue
-from lessons.checks.formula import Formula
-from lessons.checks.trial import Trial
+from lessons.checks.bare import Bare
+from lessons.checks.program import Program
 from lessons.judge import judge
 from lessons.lesson import Lesson
 from lessons.manifest import COURSE, lesson_numbered
@@ -45,12 +45,10 @@ def test_there_are_many_mistakes_and_many_sentences() -> None:
     assert len(sentences) >= 50
 
 
-def _is_drawn(lesson: Lesson) -> bool:
-    """Whether what happened can be drawn: not of numbers that are held against one process."""
-    return lesson.twin is not None and not any(isinstance(check, Trial | Formula) for check in lesson.twin.checks)
+PICTURED = [one for one in COURSE if one.twin and isinstance(one.twin.checks[0], (Bare, Program))]
 
 
-@pytest.mark.parametrize("lesson", [one for one in COURSE if _is_drawn(one)], ids=lambda lesson: lesson.folder)
+@pytest.mark.parametrize("lesson", PICTURED, ids=lambda lesson: lesson.folder)
 def test_a_picture_goes_with_what_happened(lesson: Lesson) -> None:
     path = HERE.parents[1] / "lessons" / "course" / lesson.folder / "broken.py"
     first = _findings(lesson, path, twin=True)[0]

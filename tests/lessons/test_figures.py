@@ -12,22 +12,32 @@ from collectives.commands.showing import draw
 from collectives.registry import find
 from lessons.catalogue import Catalogue
 from lessons.figures import (
+    Backward,
+    Bars,
     Blocks,
     Figure,
     Flights,
+    Gathered,
     LayerTimes,
     Matrix,
     Operators,
     Pipelines,
+    Plot,
+    Plots,
+    Replicas,
+    Reshard,
     Run,
     Seats,
+    Shards,
+    Stacks,
     Steps,
     Sweep,
+    Timetable,
     Waits,
     Winners,
 )
 from lessons.figures.winners import Case, found
-from lessons.manifest import COURSE
+from lessons.manifest import COURSE, lesson_numbered
 
 SAY = Catalogue()
 WAITING = "lessons.course.01_send_and_receive.facts:receive_first"
@@ -61,6 +71,17 @@ KINDS: dict[str, Figure] = {
     "layer": LayerTimes((("h100", "dgx-h100"),)),
     "pipelines": Pipelines(("gpipe", "interleaved"), 3, 4, chunks=2),
     "alone": Sweep(("ring",), 4, machine="laptop"),
+    "replicas": Replicas(gpus=3, rows=2),
+    "backward": Backward(limits=(0, 1 << 40), ranks=4),
+    "stacks": Stacks("ledger", "lessons.course.11_memory_ledger.facts:ledgers", "gigabytes", limit=80 * 2**30),
+    "plots": Plots("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
+    **{
+        kind.__name__.lower(): next(one for one in lesson_numbered(number).figures.values() if isinstance(one, kind))
+        for kind, number in ((Plot, 14), (Bars, 13), (Timetable, 15))
+    },
+    "shards": Shards(),
+    "gathered": Gathered(),
+    "reshard": Reshard(11, 4, 3),
 }
 every = pytest.mark.parametrize("figure", KINDS.values(), ids=KINDS.keys())
 
@@ -200,6 +221,22 @@ def test_a_single_curve_is_drawn_with_bars() -> None:
     assert "*" not in text(KINDS["alone"])
 
 
+def test_a_step_by_threads_is_longer_than_by_processes() -> None:
+    title = text(KINDS["replicas"]).split("\n")[0]
+    threads, processes = (float(one) for one in re.findall(r"\(([\d.]+) ms\)", title))
+    assert threads > processes
+    rows = [line.split()[:2] for line in text(KINDS["replicas"]).split("\n")]
+    assert [row for row in rows if row[:1] in (["DP"], ["DDP"])] == [
+        [form, str(device)] for form in ("DP", "DDP") for device in range(3)
+    ]
+
+
+def test_buckets_of_every_size_send_the_same_bytes() -> None:
+    figure = Backward()
+    sent = [sum(span.bytes for span in figure.spans(limit)) for limit in figure.limits]
+    assert sent == [4 * 124_439_808] * 3
+
+
 def test_blocks_are_held_by_whom_the_library_says() -> None:
     drawn = text(KINDS["blocks"])
     assert "•••• · 001100110011 →  0011 ·  0000 =  ++++" in drawn
@@ -216,6 +253,33 @@ def test_sums_take_more_of_a_layer_the_more_ranks_share_it() -> None:
     assert [one[0] for one in times] == sorted((one[0] for one in times), reverse=True)
     assert [one[1] for one in times] == sorted(one[1] for one in times)
     assert "7.654 ms, 64%" in text(figure)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_stack_is_as_long_as_its_size(width: int) -> None:
+    stacks = KINDS["stacks"]
+    assert isinstance(stacks, Stacks)
+    rows = stacks.rows()
+    bars = [line for line in text(stacks, width).split("\n") if " GB" in line and "|\u00a0" not in line][: len(rows)]
+    sizes = [sum(row.parts.values()) for row in rows]
+    drawn = [max(len(run) for run in re.findall(r"[PGOAM]+", line)) for line in bars]
+    assert all(abs(one / drawn[0] - size / sizes[0]) < 0.1 for one, size in zip(drawn, sizes, strict=True))
+    assert all(("|" in bar) == (size < stacks.limit) for bar, size in zip(bars, sizes, strict=True))
+
+
+def test_a_stack_has_all_its_numbers_on_a_page() -> None:
+    table = Rows(KINDS["stacks"].html(SAY)).tables[0]
+    assert table[0] == ["what", "parameters", "gradients", "optimizer", "activations", "for a moment, and gaps"]
+    assert table[1][:4] == ["batch 8, all kept", "3.1 GB", "3.1 GB", "18.7 GB"]
+
+
+def test_a_plot_has_its_curves_and_its_points() -> None:
+    table = Rows(KINDS["plots"].html(SAY)).tables[0]
+    assert table[0] == ["FLOPs a byte of memory traffic", "A100", "H100"]
+    assert table[6] == ["153", "312", "513"]
+    assert table[8] == ["295", "312", "989"]
+    assert table[11] == ["one token times a matrix (H100): 1", "3.35"]
+    assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plots"])
 
 
 def test_every_figure_of_the_course_is_drawn_on_both() -> None:

@@ -3,14 +3,10 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from html import escape, unescape
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.text import Text
@@ -28,9 +24,7 @@ from lessons.page import page
 from lessons.reading import Reading
 from lessons.text import Terminal, wrap
 from lessons.workspace import Workspace
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium to open the page with")
+from tests.lessons.in_browser import Elements, browser, opened, opened_all
 
 TEXTS = {
     "problem": "Rank 0 sends a *chunk*; a rank waits. `rank` is code.",
@@ -83,31 +77,6 @@ def made_up(monkeypatch: pytest.MonkeyPatch, **changed: str) -> str:
     for change in changed:
         assert change.replace("_", ".") in TEXTS
     return page(Reading(MADE_UP, Spoken(texts)), command, (None, Reading(COURSE[1], Catalogue())))
-
-
-class Elements(HTMLParser):
-    """Every element with its attributes, and the text of each."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.texts: list[tuple[str, str]] = []
-        self._open: list[str] = [""]
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {key: value or "" for key, value in attrs}))
-        if tag not in ("input", "meta", "link", "br"):
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag, f"{tag} is closed but not open"
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append((self._open[-1], data))
-
-    def all(self, tag: str) -> list[dict[str, str]]:
-        return [values for name, values in self.elements if name == tag]
 
 
 # The page, as it is written.
@@ -223,35 +192,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def opened(path: Path, ask: str, width: int = 1200, scheme: str = "light") -> tuple[Any, str]:
-    """What ``ask``, an expression of ``in_page.js``, gives in the page, and what the console said."""
-    script = Path(__file__).with_name("in_page.js").read_text("utf-8")
-    call = (
-        f"<script>{script}\n(async () => {ask})().catch(String)"
-        ".then((result) => { parent.document.body.dataset.result = JSON.stringify(result); });</script>"
-    )
-    text = path.read_text("utf-8").replace("</body>", call + "</body>")
-    frame = f'style="width: {width}px; height: 800px; border: 0" srcdoc="{escape(text)}"'
-    scripted = path.with_name("scripted.html")
-    scripted.write_text(
-        f"<!DOCTYPE html><body><iframe {frame}></iframe></body>", "utf-8"
-    )  # windows are 500 wide or more
-    options = [
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--enable-logging=stderr",
-        "--virtual-time-budget=6000",
-    ]
-    options += [f"--window-size={width + 50},900", f"--blink-settings=preferredColorScheme={int(scheme == 'light')}"]
-    command = [str(BROWSER), *options, "--dump-dom", scripted.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=True)
-    result = re.search(r'<body[^>]* data-result="([^"]*)"', done.stdout)
-    assert result, done.stderr[-2000:]
-    console = "\n".join(line for line in done.stderr.splitlines() if ":CONSOLE" in line)
-    return json.loads(unescape(result[1])), console
-
-
 @browser
 def test_predictions_answer(folder: Path) -> None:
     right = ["6.5", "6.6 ms", "13/2", "0.0065 s", "6500us", " 6,500 us", "650%"]
@@ -315,11 +255,12 @@ def test_the_replay_runs_in_its_box(folder: Path) -> None:
 @browser
 def test_pages_of_the_course_are_sound(tmp_path: Path) -> None:
     workspace = Workspace(str(tmp_path / "my_lessons"))
-    for lesson in COURSE:
-        path = write_page(workspace, lesson)
+    paths = [write_page(workspace, lesson) for lesson in COURSE]
+    for path in paths:
         Elements(path.read_text("utf-8"))
-        result, console = opened(path, "loose()", 360)
-        assert (result, console) == ([360, True, []], ""), lesson
+    results, console = opened_all(paths, "loose()", 360)
+    assert results == [[360, True, []]] * len(COURSE)
+    assert console == ""
 
 
 # In the terminal.

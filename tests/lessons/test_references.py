@@ -124,6 +124,12 @@ def first_said(name: str, body: str, folder: Path) -> list[str]:
         ("root_bytes", "def root_bytes(n, s): return 2048 * (n - 1) * s", ["formula.times_binary"]),
         ("root_bytes", "def root_bytes(n, s): return {1: 2}", ["formula.one_number"]),
         ("root_bytes", "def root_bytes(n, s): return n", ["formula.value"]),
+        ("rows_of", "def rows_of(c, r, n): return tuple(range(r, c, n))", ["check.formula"]),
+        ("rows_of", "def rows_of(c, r, n): return len(range(r, c, n))", ["formula.list_kind"]),
+        ("rows_of", "def rows_of(c, r, n): return list(range(r, c, n))[::-1]", ["formula.list_order"]),
+        ("rows_of", "def rows_of(c, r, n): return list(range(r, c, n))[1:]", ["formula.list_missing"]),
+        ("rows_of", "def rows_of(c, r, n): return list(range(r, c, n)) + ['x', None]", ["formula.list_foreign"]),
+        ("buckets", "def buckets(sizes, cap): return [range(len(sizes))]", ["formula.list_order"]),
     ],
 )
 def test_what_wrong_values_show(name: str, body: str, ids: list[str], tmp_path: Path) -> None:

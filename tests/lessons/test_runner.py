@@ -101,12 +101,13 @@ def test_resume_when_all_is_done(type_):
         for lesson in COURSE:
             workspace.progress.lesson(lesson.name)["passed"] = {"when": "today"}
     assert f"{len(COURSE) - 1} of {len(COURSE) - 1}" in type_()
-    assert len(re.findall(r"\d\d.  done ", type_("list"))) == len(COURSE)
+    assert len(re.findall(r"\d\d..  done ", type_("list"))) == len(COURSE)
 
 
 def test_list_is_a_line_a_lesson_aligned_in_any_language(type_):
     for language in ("en", "zh"):
-        rows = type_("--lang", language, "list").splitlines()
+        *rows, blank, core = type_("--lang", language, "list").splitlines()
+        assert (blank, core[0]) == ("", "★")
         assert [row[:2] for row in rows] == [f"{lesson.number:02}" for lesson in COURSE]
         ends = {cell_len(row[: re.search(r"\d+ *(?=min|分)", row).end()]) for row in rows}
         assert len(ends) == 1
@@ -186,7 +187,7 @@ def test_another_folder(type_):
     assert Path("a folder/04_ring_reduce_scatter.py").exists()
     assert "python -m lessons check 4 --folder 'a folder'" in said
     assert not Path("my_lessons/04_ring_reduce_scatter.py").exists()
-    assert "04→  started" in type_("list", "--folder", "a folder")
+    assert "04★→  started" in type_("list", "--folder", "a folder")
 
 
 # ---------------------------------------------------------------- files

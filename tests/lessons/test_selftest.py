@@ -10,16 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from lessons.__main__ import main
 from lessons.catalogue import Catalogue
 from lessons.lesson import Lesson, Twin
 from lessons.manifest import COURSE
-from lessons.selftest import prove_lesson
+from lessons.selftest import prove_all, prove_lesson
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_course_keeps_what_it_promises(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lessons", "selftest", "--json", "-"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=380, check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=880, check=False)
     found = json.loads(done.stdout)
     assert [proof for proof in found["proofs"] if not proof["good"]] == []
     assert done.returncode == 0
@@ -29,6 +30,23 @@ def test_the_course_keeps_what_it_promises(tmp_path: Path) -> None:
         wanted |= {"twin"} if lesson.twin else set()
         assert {what for number, what in looked_at if number == lesson.number} == wanted
     assert {(None, "sentences"), (None, "language")} <= looked_at
+
+
+def test_lessons_are_proved_at_the_same_time_and_told_in_order() -> None:
+    said: list[tuple[int, int]] = []
+    rows = list(prove_all((COURSE[1], COURSE[0]), False, "en", 2, lambda done, all: said.append((done, all))))
+    assert [(lesson.number, proof.what) for lesson, proof in rows if lesson] == [
+        *((1, what) for what in ("stub", "solution", "twin", "numbers", "pictures")),
+        *((0, what) for what in ("numbers", "pictures")),
+    ]
+    assert all(not proof.problems for _, proof in rows)
+    assert (said[0], said[-1]) == ((0, 2), (2, 2))
+
+
+@pytest.mark.parametrize("jobs", ["0", "many", "-1", "1000000"])
+def test_a_number_of_jobs_that_makes_no_sense_is_refused(jobs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["selftest", "0", "--jobs", jobs]) == 2
+    assert f"--jobs {jobs}: write a number" in capsys.readouterr().err
 
 
 def _failing(lesson: Lesson) -> set[str]:

@@ -5,10 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..experiment import Experiment
+from .checkpoints import CHECKPOINTS
+from .data_parallel import DATA_PARALLEL
+from .memory import MEMORY
 from .pipelines import PIPELINES
 from .tensor import TENSOR
 from .tensor_blocks import BLOCKS
 from .tensor_vocabulary import VOCABULARY
 from .together import TOGETHER
+from .zero import ZERO
 
-EXPERIMENTS: Mapping[str, Experiment] = {**TENSOR, **BLOCKS, **VOCABULARY, **PIPELINES, **TOGETHER}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    **TENSOR,
+    **BLOCKS,
+    **VOCABULARY,
+    **PIPELINES,
+    **TOGETHER,
+    **DATA_PARALLEL,
+    **MEMORY,
+    **CHECKPOINTS,
+    **ZERO,
+}

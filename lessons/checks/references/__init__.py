@@ -8,11 +8,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..reference import Reference
+from .budget import BUDGET
 from .capstone import CAPSTONE
 from .collectives import COLLECTIVES
+from .data_parallel import DATA_PARALLEL
 from .hangs import HANGS
+from .inference import INFERENCE
+from .memory import MEMORY
+from .operations import OPERATIONS
 from .pipelines import PIPELINES
+from .scaling import SCALING
 from .tensor import TENSOR
 from .together import TOGETHER
+from .zero import ZERO
 
-REFERENCES: Mapping[str, Reference] = {**COLLECTIVES, **TENSOR, **PIPELINES, **TOGETHER, **CAPSTONE, **HANGS}
+REFERENCES: Mapping[str, Reference] = {
+    **COLLECTIVES,
+    **DATA_PARALLEL,
+    **TENSOR,
+    **PIPELINES,
+    **BUDGET,
+    **OPERATIONS,
+    **SCALING,
+    **INFERENCE,
+    **TOGETHER,
+    **CAPSTONE,
+    **HANGS,
+    **MEMORY,
+    **ZERO,
+}

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collectives.cost import Machine, predict
 from collectives.proof import prove
 from collectives.registry import find
+from collectives.schedule import Send
 from sim.units import show_bytes
 
 SIZE = 1 << 30
 FEW, TWICE, CROWD, MANY = 8, 16, 32, 64
+LINK = 25e9  # bytes a second
+SOME_RANK, SOME_STEP = 3, 9
 
 
 def facts() -> dict[str, str | int | float]:
@@ -26,7 +30,17 @@ def facts() -> dict[str, str | int | float]:
         known[f"ring_{name}"] = show_bytes(SIZE * float(proof.sent[0]))
         known[f"naive_{name}"] = show_bytes(SIZE * float(prove(naive, ranks).sent[0]))
     few, many = (prove(ring, ranks).sent[0] for ranks in (FEW, MANY))
+    steps = list(ring.steps(SOME_RANK, TWICE))
+    sent = next(one.chunk for one in steps[SOME_STEP] if isinstance(one, Send))
     return known | {
+        "link": f"{LINK / 1e9:g} GB/s",
+        "chunk": show_bytes(SIZE / TWICE),
+        "calculate_1_answer": predict(ring, TWICE, SIZE, Machine(alpha=0.0, beta=1 / LINK)) * 1e3,
+        "calculate_1_tolerance": 0.02,
+        "some_rank": SOME_RANK,
+        "some_step": SOME_STEP,
+        "calculate_2_answer": sent,
+        "calculate_2_tolerance": 0,
         "twice_steps": prove(ring, TWICE).steps,
         "few_share": str(few),
         "many_share": str(many),

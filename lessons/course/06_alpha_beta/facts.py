@@ -13,6 +13,9 @@ from sim.units import show_bytes, show_time
 SMALL, MIDDLE, LARGE = 1 << 10, 1 << 20, 1 << 30
 LAPTOP_RANKS, DGX_RANKS, CROWD = 4, 8, 64
 ALGBW, LINK = 200.0, 450.0  # GB/s, of the first question
+NET = Machine(alpha=5e-6, beta=1 / 25e9)  # a cluster, of a problem to calculate
+NET_SIZE, NET_RANKS = 64 << 10, 16
+LOG_SIZE, LOG_SECONDS = 256 << 20, 1.3e-3  # a line of nccl-tests
 FEW, MANY = 64, 128  # ranks, of the second
 
 
@@ -51,8 +54,27 @@ def facts() -> dict[str, str | int | float]:
         known[f"time_{name}"] = show_time(seconds)
         known[f"algbw_{name}"] = f"{algbw:.4g} GB/s"
         known[f"busbw_{name}"] = f"{algbw * contract_of('all_reduce').factor(ranks):.4g} GB/s"
+    factor = contract_of("all_reduce").factor(DGX_RANKS)
+    net = predict(ring, NET_RANKS, NET_SIZE, NET)
+    latency = predict(ring, NET_RANKS, 0, NET)
     share = contract_of("all_reduce").factor(DGX_RANKS) * ALGBW / LINK
     return known | {
+        "net_alpha": show_time(NET.alpha),
+        "net_link": f"{1 / NET.beta / 1e9:g} GB/s",
+        "net_size": show_bytes(NET_SIZE),
+        "net_ranks": NET_RANKS,
+        "net_messages": prove(ring, NET_RANKS).steps,
+        "net_chunk": show_bytes(NET_SIZE / NET_RANKS),
+        "net_latency": show_time(latency),
+        "net_bytes": show_time(net - latency),
+        "calculate_1_answer": net * 1e6,
+        "calculate_1_tolerance": 0.01,
+        "log_size": show_bytes(LOG_SIZE),
+        "log_time": show_time(LOG_SECONDS),
+        "log_algbw": f"{LOG_SIZE / LOG_SECONDS / 1e9:.4g} GB/s",
+        "log_factor": f"{factor:g}",
+        "calculate_2_answer": factor * LOG_SIZE / LOG_SECONDS / 1e9,
+        "calculate_2_tolerance": 0.02,
         "quiz_algbw": f"{ALGBW:g} GB/s",
         "quiz_link": f"{LINK:g} GB/s",
         "quiz_busbw": f"{contract_of('all_reduce').factor(DGX_RANKS) * ALGBW:g} GB/s",

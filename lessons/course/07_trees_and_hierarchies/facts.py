@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from collectives.cost import Machine, predict
 from collectives.messages import unroll
 from collectives.proof import prove
 from collectives.registry import find
@@ -14,6 +15,8 @@ from sim.units import show_bytes, show_time
 
 SMALL, MIDDLE, LARGE = 1 << 10, 8 << 20, 1 << 30
 NODES, LOCAL = 4, 8  # of the DGX
+BIG_NODES, BUFFER = 8, 10e9  # of a problem to calculate, and bytes
+NET = Machine(alpha=5e-6, beta=1 / 25e9)
 HOSTS, A_HOST, PREDICTED = 2, 2, 4  # hosts on a slow wire; ranks of each, in the text and in the question
 WIRE = "200 Mbit/s"  # what the machine `hosts` was measured on
 
@@ -56,7 +59,21 @@ def facts() -> dict[str, str | int | float]:
     }
     good, bad = (_on_hosts(A_HOST, order) for order in (None, _in_turn(A_HOST)))
     one, other = (_on_hosts(PREDICTED, order) for order in (None, _in_turn(PREDICTED)))
+    big = BIG_NODES * LOCAL
+    out = LOCAL * prove(ring, BIG_NODES).sent[0] / LOCAL  # of the buffer, by all cards of a node together
+    more = prove(doubling, ranks).sent[0] - prove(ring, ranks).sent[0]
+    saved = predict(ring, ranks, 0, NET) - predict(doubling, ranks, 0, NET)
     return known | {
+        "net_alpha": show_time(NET.alpha),
+        "net_link": f"{1 / NET.beta / 1e9:g} GB/s",
+        "more_bytes": f"{float(more):g}",
+        "calculate_1_answer": saved / (float(more) * NET.beta) / 1e6,
+        "calculate_1_tolerance": 0.03,
+        "big_nodes": BIG_NODES,
+        "buffer": f"{BUFFER / 1e9:g} GB",
+        "flat": f"{float(prove(ring, big).sent[0]) * BUFFER / 1e9:.1f} GB",
+        "calculate_2_answer": float(out) * BUFFER / 1e9,
+        "calculate_2_tolerance": 0.02,
         "good_order": show_time(good),
         "bad_order": show_time(bad),
         "bad_ring": ", ".join(map(str, _in_turn(A_HOST))),

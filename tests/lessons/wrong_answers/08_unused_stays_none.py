@@ -1,0 +1,51 @@
+# expects: average_gradients: a rank throws away what came of a parameter that it has not used
+# finding: average_gradients data_parallel.average_gradients.kept
+# says: Right where a rank has used a parameter; but where its `grad` was None it still has none, though others have used it. Replicas would drift apart: keep what came of the exchange.
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def rows_of(count: int, rank: int, size: int) -> list[int]:
+    return list(range(rank, count, size))
+
+
+def same_start(model: nn.Module) -> None:
+    for tensor in [*model.parameters(), *model.buffers()]:
+        dist.broadcast(tensor.detach(), src=0)
+
+
+def average_gradients(model: nn.Module, count: int) -> None:
+    total = torch.tensor(count)
+    dist.all_reduce(total)
+    for parameter in model.parameters():
+        sent = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad * (count / total)
+        dist.all_reduce(sent)
+        if parameter.grad is not None:
+            parameter.grad = sent
+
+
+def train_together(model: nn.Module, inputs: Tensor, targets: Tensor, steps: int, rate: float) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+    same_start(model)
+    mine = rows_of(len(inputs), dist.get_rank(), dist.get_world_size())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        functional.mse_loss(model(inputs[mine]), targets[mine]).backward()
+        average_gradients(model, len(mine))
+        optimizer.step()
+
+
+def dp_bytes(size: int, model: float, inputs: float, outputs: float) -> float:
+    others = size - 1
+    scatter, replicate = inputs * others / size, model * others
+    gather = loss = outputs * others / size
+    gradients = model * others
+    return scatter + replicate + gather + loss + gradients
+
+
+def ddp_bytes(size: int, model: float) -> float:
+    return 2 * 2 * (size - 1) / size * model

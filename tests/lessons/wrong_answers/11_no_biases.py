@@ -1,0 +1,33 @@
+# expects: gpt_parameters: linear layers without biases
+# finding: gpt_parameters budget.gpt_parameters.no_biases
+# says: The biases of the linear layers are missing: 4h in attention, 5h in the MLP (4h above, h below).
+from __future__ import annotations
+
+
+def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
+    attention = 4 * hidden**2
+    mlp = 8 * hidden**2
+    norm = 2 * hidden
+    return layers * (attention + mlp + 2 * norm) + (vocab + positions) * hidden + norm
+
+
+def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: int, pp: int) -> float:
+    return layers * 12 * hidden**2 / (tp * pp) + (vocab + positions) * hidden / tp
+
+
+def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
+    moments = {"adam": 2, "momentum": 1, "sgd": 0}[optimizer]
+    weight, gradient, master, moment = {
+        "fp32": (4, 4, 0, 4),
+        "mixed": (2, 2, 4, 4),
+        "pure": (2, 2, 0, 2),
+    }[precision]
+    return count * (weight + gradient + master + moments * moment)
+
+
+def activation_bytes(batch: int, sequence: int, hidden: int, heads: int, recompute: str) -> int:
+    tokens = sequence * batch
+    if recompute == "full":
+        return 2 * tokens * hidden
+    scores = 5 * heads * sequence * tokens if recompute == "none" else 0
+    return 34 * tokens * hidden + scores

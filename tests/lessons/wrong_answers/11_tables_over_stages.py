@@ -1,0 +1,33 @@
+# expects: rank_parameters: the tables are divided by PP too
+# finding: rank_parameters budget.rank_parameters.tables_over_stages
+# says: The tables are divided by PP as well. The first stage has all of them: they are cut by TP only.
+from __future__ import annotations
+
+
+def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
+    attention = 4 * hidden**2 + 4 * hidden
+    mlp = 8 * hidden**2 + 5 * hidden
+    norm = 2 * hidden
+    return layers * (attention + mlp + 2 * norm) + (vocab + positions) * hidden + norm
+
+
+def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: int, pp: int) -> float:
+    return layers * 12 * hidden**2 / (tp * pp) + (vocab + positions) * hidden / (tp * pp)
+
+
+def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
+    moments = {"adam": 2, "momentum": 1, "sgd": 0}[optimizer]
+    weight, gradient, master, moment = {
+        "fp32": (4, 4, 0, 4),
+        "mixed": (2, 2, 4, 4),
+        "pure": (2, 2, 0, 2),
+    }[precision]
+    return count * (weight + gradient + master + moments * moment)
+
+
+def activation_bytes(batch: int, sequence: int, hidden: int, heads: int, recompute: str) -> int:
+    tokens = sequence * batch
+    if recompute == "full":
+        return 2 * tokens * hidden
+    scores = 5 * heads * sequence * tokens if recompute == "none" else 0
+    return 34 * tokens * hidden + scores

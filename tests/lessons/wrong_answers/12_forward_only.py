@@ -1,0 +1,30 @@
+# expects: step_flops: the forward only
+# finding: step_flops budget.step_flops.forward_only
+# says: This is the forward alone. The backward costs twice as much: three forwards in all.
+from __future__ import annotations
+
+
+def layer_flops(batch: int, sequence: int, hidden: int) -> int:
+    tokens = batch * sequence
+    matrices = 2 * tokens * (4 * hidden**2 + 8 * hidden**2)
+    attention = 2 * (2 * tokens * sequence * hidden)
+    return matrices + attention
+
+
+def step_flops(batch: int, sequence: int, layers: int, hidden: int, vocab: int) -> int:
+    logits = 2 * batch * sequence * hidden * vocab
+    return layers * layer_flops(batch, sequence, hidden) + logits
+
+
+def matmul_time(m: int, n: int, k: int, peak: float, bandwidth: float) -> float:
+    operations = 2 * m * n * k
+    moved = 2 * (m * k + k * n + m * n)
+    return max(operations / peak, moved / bandwidth)
+
+
+def mfu(flops: float, seconds: float, gpus: int, peak: float) -> float:
+    return flops / seconds / (gpus * peak)
+
+
+def training_days(parameters: int, tokens: int, gpus: int, peak: float, utilisation: float) -> float:
+    return 6 * parameters * tokens / (gpus * peak * utilisation) / 86400

@@ -1,0 +1,43 @@
+# expects: peak_bytes: the longest segment is rounded down
+# finding: peak_bytes memory.peak_bytes.cut
+# says: L/k is rounded down. If it does not divide, some segments have one layer more, and the longest one counts: round up.
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def peak_bytes(layers: int, segments: int, inside: int, border: int) -> int:
+    longest = layers // segments
+    return segments * border + longest * (inside + border) - border
+
+
+def best_segments(layers: int, inside: int, border: int) -> int:
+    return min(range(1, layers + 1), key=lambda segments: peak_bytes(layers, segments, inside, border))
+
+
+class Recompute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        ctx.function, ctx.random = function, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        return function(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor | None]:
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        now = torch.get_rng_state()
+        torch.set_rng_state(ctx.random)
+        with torch.enable_grad():
+            output = ctx.function(x)
+        torch.set_rng_state(now)
+        torch.autograd.backward(output, gradient)
+        return None, x.grad
+
+
+def checkpoint(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    return Recompute.apply(function, x)

@@ -1,0 +1,44 @@
+# expects: best_segments: the square root of the layers
+# finding: best_segments memory.best_segments.root
+# says: This is √L, which is best only if a layer keeps nothing beyond its input. Compare the peaks.
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def peak_bytes(layers: int, segments: int, inside: int, border: int) -> int:
+    longest = math.ceil(layers / segments)
+    return segments * border + longest * (inside + border) - border
+
+
+def best_segments(layers: int, inside: int, border: int) -> int:
+    return round(math.sqrt(layers))
+
+
+class Recompute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        ctx.function, ctx.random = function, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        return function(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor | None]:
+        (x,) = ctx.saved_tensors
+        x = x.detach().requires_grad_()
+        now = torch.get_rng_state()
+        torch.set_rng_state(ctx.random)
+        with torch.enable_grad():
+            output = ctx.function(x)
+        torch.set_rng_state(now)
+        torch.autograd.backward(output, gradient)
+        return None, x.grad
+
+
+def checkpoint(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    return Recompute.apply(function, x)

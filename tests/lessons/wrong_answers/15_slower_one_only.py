@@ -1,0 +1,37 @@
+# expects: forward_seconds: without the first computation or the last transfer
+# finding: forward_seconds memory.forward_seconds.longer
+# says: Something is missing at an end: before the first transfer there is a computation, after the last computation a transfer. Only L − 1 pairs are side by side.
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def forward_seconds(layers: int, compute: float, transfer: float) -> float:
+    return layers * max(compute, transfer)
+
+
+def least_width(kept: float, bandwidth: float, peak: float) -> float:
+    return kept / bandwidth * peak / 24
+
+
+def least_tokens(moved: float, bandwidth: float, peak: float) -> float:
+    return moved / bandwidth * peak / 6
+
+
+def offload(function: Callable[[Tensor], Tensor], x: Tensor, tier: Any, keep: Sequence[Tensor], least: int) -> Tensor:
+    stays = {tensor.data_ptr() for tensor in keep}
+
+    def pack(tensor: Tensor) -> Any:
+        if tensor.data_ptr() in stays or tensor.nbytes < least:
+            return tensor
+        return tier.put(tensor)
+
+    def unpack(packed: Any) -> Tensor:
+        return packed if isinstance(packed, Tensor) else packed.get()
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+        return function(x)

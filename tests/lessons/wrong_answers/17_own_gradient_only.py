@@ -1,0 +1,69 @@
+# expects: zero1_train: nothing is reduced
+# finding: zero1_train zero.zero1_train.local
+# says: Every rank updates its shard with its own gradient alone: that of the other ranks' data never arrives.
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn.functional import pad
+
+import collectives
+
+
+def zero_bytes(parameters: int, ranks: int, stage: int, optimizer: float = 12) -> float:
+    share = parameters / ranks
+    return (
+        2 * (share if stage >= 3 else parameters)
+        + 2 * (share if stage >= 2 else parameters)
+        + optimizer * (share if stage >= 1 else parameters)
+    )
+
+
+def flatten_padded(tensors: Sequence[Tensor], size: int) -> Tensor:
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
+    return pad(flat, (0, -flat.numel() % size))
+
+
+def put_back(flat: Tensor, tensors: Sequence[Tensor]) -> None:
+    start = 0
+    for tensor in tensors:
+        tensor.copy_(flat[start : start + tensor.numel()].view_as(tensor))
+        start += tensor.numel()
+
+
+def reduce_mean(whole: Tensor) -> Tensor:
+    size = dist.get_world_size()
+    own = whole.new_empty(whole.numel() // size)
+    collectives.reduce_scatter_tensor(own, whole)
+    return own / size
+
+
+def zero1_train(
+    parameters: Sequence[Tensor], backward: Callable[[], Sequence[Tensor]], steps: int, rate: float
+) -> torch.optim.Adam:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    flat = flatten_padded(parameters, size)
+    own = flat.chunk(size)[rank].clone()
+    optimizer = torch.optim.Adam([own], rate)
+    for _ in range(steps):
+        own.grad = flatten_padded(backward(), size).chunk(size)[rank].clone()
+        optimizer.step()
+        collectives.all_gather_into_tensor(flat, own)
+        put_back(flat, parameters)
+    return optimizer
+
+
+def zero2_reduce(gradients: Iterator[Tensor]) -> list[Tensor]:
+    size = dist.get_world_size()
+    return [reduce_mean(flatten_padded([gradient], size)) for gradient in gradients]
+
+
+def shards_norm(shards: Sequence[Tensor], replicated: Sequence[Tensor]) -> Tensor:
+    total = torch.stack([shard.square().sum() for shard in shards]).sum()
+    dist.all_reduce(total)
+    for tensor in replicated:
+        total += tensor.square().sum()
+    return total.sqrt()

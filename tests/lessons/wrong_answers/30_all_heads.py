@@ -1,0 +1,26 @@
+# expects: cache_bytes: every query head has its own keys
+# finding: cache_bytes inference.cache_bytes.all_heads
+# says: Every query head gets keys and values of its own here. With grouped heads several of them share: count `kv_heads`.
+from __future__ import annotations
+
+import math
+
+
+def cache_bytes(layers: int, heads: int, kv_heads: int, head: int, tokens: int, size: int) -> int:
+    return 2 * layers * heads * head * tokens * size
+
+
+def prompt_flops(parameters: int, layers: int, hidden: int, prompt: int) -> int:
+    attention = layers * 4 * prompt**2 * hidden // 2
+    return 2 * parameters * prompt + attention
+
+
+def decode_time(parameters: int, batch: int, cache: float, peak: float, bandwidth: float) -> float:
+    arithmetic = 2 * parameters * batch / peak
+    memory = (2 * parameters + batch * cache) / bandwidth
+    return max(arithmetic, memory)
+
+
+def critical_batch(parameters: int, cache: float, peak: float, bandwidth: float) -> float:
+    gained = 2 * parameters / peak - cache / bandwidth
+    return 2 * parameters / bandwidth / gained if gained > 0 else math.inf
