@@ -55,9 +55,9 @@ def _explained(paths: list[Path]) -> list[Any]:
 
 
 def _settled(value: Any) -> Any:
-    """In an order of its own, as lists."""
+    """In an order of its own, as tuples."""
     try:
-        return sorted(list(one) for one in value)
+        return sorted(tuple(one) for one in value)
     except TypeError:
         return value
 

@@ -129,4 +129,4 @@ def test_runs_that_hang_are_read_like_the_library_reads_them(monkeypatch: pytest
     wrong = answer(blame=lambda records: [], differing=lambda records: [])
     finding = list(Hung().shown(wrong, SAY))[-1]
     assert isinstance(finding, Finding)
-    assert "right is [[2, '0', 1]]" in SAY.say(finding.sentence)
+    assert "right is [(2, '0', 1)]" in SAY.say(finding.sentence)

@@ -246,6 +246,9 @@ _BLAME = Reference(
         "hangs.blame.who_waits": lambda records: [
             (rank, *place) for rank, place in enumerate(waiting(records)) if place is not None
         ],
+        "hangs.blame.repeated": lambda records: [
+            one for one in blame(records) for place in waiting(records) if place == one[1:]
+        ],
         "hangs.blame.ranks_only": lambda records: sorted({rank for rank, _, _ in blame(records)}),
         "hangs.blame.places_only": lambda records: sorted({(group, seq) for _, group, seq in blame(records)}),
         "hangs.blame.first_of_all": lambda records: blame(records)[:1],

@@ -75,6 +75,20 @@ def _empty_first(sizes: Sequence[int], cap: int) -> Buckets:
     return buckets if sizes else []
 
 
+def _uncounted(sizes: Sequence[int], cap: int) -> Buckets:
+    """The parameter that opens a bucket takes none of its room."""
+    buckets: Buckets = []
+    room = 0
+    for index in reversed(range(len(sizes))):
+        if buckets and sizes[index] <= room:
+            buckets[-1].append(index)
+            room -= sizes[index]
+        else:
+            buckets.append([index])
+            room = cap
+    return buckets
+
+
 _SIZES = (
     ((4, 4, 4, 4, 4), 8),
     ((10, 2, 3, 8, 1), 8),
@@ -213,6 +227,13 @@ def _shared(one: Event, other: Event) -> float:
     return max(0.0, min(one["ts"] + one["dur"], other["ts"] + other["dur"]) - max(one["ts"], other["ts"]))
 
 
+def _negative(events: Sequence[Event]) -> float:
+    """Two intervals that do not meet take something off."""
+    sent, computed = _kernels(events)
+    ends = [(min(a["ts"] + a["dur"], b["ts"] + b["dur"]), max(a["ts"], b["ts"])) for a in sent for b in computed]
+    return sum(end - start for end, start in ends) / sum(one["dur"] for one in sent)
+
+
 def _gapless(events: Sequence[Event]) -> float:
     sent, computed = _kernels(events)
     first, last = min(one["ts"] for one in computed), max(one["ts"] + one["dur"] for one in computed)
@@ -264,6 +285,7 @@ OVERLAP: Mapping[str, Reference] = {
             "data_parallel.buckets.forward": _forward,
             "data_parallel.buckets.overfull": _closing(lambda held, own, cap: held >= cap),
             "data_parallel.buckets.past": _closing(lambda held, own, cap: held > cap),
+            "data_parallel.buckets.uncounted": _uncounted,
             "data_parallel.buckets.strict": _strict,
             "data_parallel.buckets.anywhere": _anywhere,
             "data_parallel.buckets.empty": _empty_first,
@@ -312,6 +334,7 @@ OVERLAP: Mapping[str, Reference] = {
         mistakes={
             "data_parallel.hidden.launches": _with_launches,
             "data_parallel.hidden.gapless": _gapless,
+            "data_parallel.hidden.negative": _negative,
             "data_parallel.hidden.of_computing": _of_computing,
             "data_parallel.hidden.of_all": _of_all,
             "data_parallel.hidden.exposed": lambda events: 1 - _hidden(events),

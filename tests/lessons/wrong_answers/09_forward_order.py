@@ -1,6 +1,6 @@
 # expects: buckets: filled from the first parameter on
 # finding: buckets data_parallel.buckets.forward
-# says: These buckets are filled from the first parameter on. The backward pass ends with the last parameters first: go through the indices in reverse, so that the first bucket is full early.
+# says: These buckets are filled from the first parameter on. The backward pass comes to the last parameters first: go through the indices in reverse, so that the first bucket is full early.
 from __future__ import annotations
 
 from collections.abc import Sequence
