@@ -136,7 +136,7 @@ SHARDING: tuple[Lesson, ...] = (
         17,
         "zero_1_and_2",
         minutes=60,
-        needs=(5,),
+        needs=(5, 11),
         checks=(
             Formula("zero_bytes"),
             Trial("flatten_padded"),

@@ -15,7 +15,7 @@ TOGETHER: tuple[Lesson, ...] = (
         25,
         "three_dimensions",
         minutes=60,
-        needs=(5, 19, 22),
+        needs=(17, 19, 22),
         checks=(
             Formula("coordinates"),
             Formula("groups"),
