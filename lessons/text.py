@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
@@ -116,10 +117,12 @@ def _inline(node: SyntaxTreeNode) -> Token:
 def table(rows: Sequence[Sequence[Text]], right: Sequence[bool], width: int) -> list[Text]:
     """Rows of cells, the first of them the heading; what does not fit is wrapped in its column."""
     count = len(rows[0])
-    widths = [max(row[column].cell_len for row in rows) for column in range(count)]
+    widths = [max(cell_len(line) for row in rows for line in row[column].plain.split("\n")) for column in range(count)]
     room = width - 2 * (count - 1)
+    words = [max(_longest_word(row[column].plain) for row in rows) for column in range(count)]
     while sum(widths) > room and max(widths) > 8:
-        widths[widths.index(max(widths))] -= 1
+        free = [column for column in range(count) if widths[column] > words[column]] or range(count)
+        widths[max(free, key=lambda column: widths[column])] -= 1
     lines: list[Text] = []
     for number, row in enumerate(rows):
         cells = [wrap(cell, widths[column]) for column, cell in enumerate(row)]
@@ -179,6 +182,13 @@ def wrap(text: Text, width: int) -> list[Text]:
             line.plain = line.plain.replace(_STUCK, " ")
             lines.append(line)
     return lines
+
+
+def _longest_word(plain: str) -> int:
+    """Columns of the longest piece that a line must not part."""
+    ends = [0, *_breaks(plain), len(plain)]
+    pieces = (piece for start, end in pairwise(ends) for piece in plain[start:end].split("\n"))
+    return max(cell_len(piece.rstrip(" ")) for piece in pieces)
 
 
 def _breaks(plain: str) -> Iterator[int]:

@@ -60,7 +60,7 @@ class Winners:
 
         from ..text import table, wrap
 
-        head = [Text(""), *(Text(" ".join(self._heads(case, say)), "bold") for case in self.cases)]
+        head = [Text(""), *(Text("\n".join(self._heads(case, say)), "bold") for case in self.cases)]
         rows = [head]
         for name in STRATEGIES:
             cells = [self._words(found(case), name, say) for case in self.cases]

@@ -28,13 +28,13 @@ def _rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: i
     return by_formula(gpt(layers, hidden, vocab, positions), Layout(tp=tp, pp=pp))
 
 
-def _state_bytes(parameters: int, precision: str, optimizer: str) -> float:
-    return parameters * find_precision(_PRECISIONS[precision], optimizer).state.total
+def _state_bytes(parameters: int, precision: str, optimizer: str) -> int:
+    return round(parameters * find_precision(_PRECISIONS[precision], optimizer).state.total)
 
 
-def _activation_bytes(batch: int, sequence: int, hidden: int, heads: int, recompute: Recompute) -> float:
+def _activation_bytes(batch: int, sequence: int, hidden: int, heads: int, recompute: Recompute) -> int:
     model = gpt(1, hidden, 1, sequence, heads)
-    return layer(model, Layout(microbatch=batch, flash=False, recompute=recompute)).kept
+    return round(layer(model, Layout(microbatch=batch, flash=False, recompute=recompute)).kept)
 
 
 def _states(**bytes_of: tuple[float, float, float]) -> Callable[[int, str, str], float]:
@@ -150,6 +150,9 @@ BUDGET: Mapping[str, Reference] = {
             "budget.bytes_at_rest.momentum_two": lambda x, precision, optimizer: _state_bytes(
                 x, precision, "adam" if optimizer == "momentum" else optimizer
             ),
+            "budget.bytes_at_rest.sgd_one": lambda x, precision, optimizer: _state_bytes(
+                x, precision, "momentum" if optimizer == "sgd" else optimizer
+            ),
             "budget.bytes_at_rest.master_with_adam": lambda x, precision, optimizer: (
                 _state_bytes(x, precision, optimizer) - 4 * x * (precision == "mixed" and optimizer == "sgd")
             ),
@@ -168,6 +171,9 @@ BUDGET: Mapping[str, Reference] = {
         answer=_activation_bytes,
         mistakes={
             "budget.activation_bytes.no_batch": lambda b, s, h, a, r: _activation_bytes(1, s, h, a, r),
+            "budget.activation_bytes.scores_of_one_sample": lambda b, s, h, a, r: (
+                34 * s * b * h + 5 * a * s * s if r == "none" else _activation_bytes(b, s, h, a, r)
+            ),
             "budget.activation_bytes.scores_not_squared": lambda b, s, h, a, r: (
                 34 * s * b * h + 5 * a * s * b if r == "none" else _activation_bytes(b, s, h, a, r)
             ),

@@ -286,6 +286,11 @@ _SECONDS = Reference(
     mistakes={
         "plans.seconds.compute_only": computing,
         "plans.seconds.no_bubble": _only(computing, summing, exchanging),
+        "plans.seconds.bubble_of_all": lambda model, plan, cluster: (
+            (computing(model, plan, cluster) + summing(model, plan, cluster))
+            * (1 + (plan.pp - 1) / (plan.pp - 1 + _microbatches(model, plan)))
+            + exchanging(model, plan, cluster)
+        ),
         "plans.seconds.no_dp": _piped(_only(computing, summing)),
         "plans.seconds.no_tp": _only(_piped(computing), exchanging),
         "plans.seconds.tp_outside": _only(_piped(computing), summing, exchanging),

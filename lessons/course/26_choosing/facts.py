@@ -85,6 +85,7 @@ def facts() -> dict[str, str | int | float]:
         "gpus": f"{GPUS:,}",
         "memory": f"{cluster.memory / 1e9:.0f} GB",
         "local": cluster.local,
+        "schedules": 24,
         "nvlink": f"{cluster.nvlink / 1e9:g} GB/s",
         "nic": f"{cluster.nic / 1e9:g} GB/s",
         "slow_nic": f"{slow.nic / 1e9:g} GB/s",

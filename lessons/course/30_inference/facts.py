@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lessons.checks.references import REFERENCES
 from lessons.figures.plots import Data
 from lessons.figures.stacks import Row
 from sim.chip import CHIPS
@@ -21,7 +22,9 @@ BATCHES = (1, 8, 32, 64)
 
 def facts() -> dict[str, str | int | float]:
     """See ``lesson30.toml``."""
-    prompts = [prefill_flops(NEW, Serving(prompt=length)) for length in (LONG, LONGER)]
+    prompts = [
+        REFERENCES["prompt_flops"].answer(total(NEW), NEW.layers, NEW.hidden, length) for length in (LONG, LONGER)
+    ]
     alone, together = _token(NEW, 1, LENGTH), _token(NEW, MANY, LENGTH)
     weights, peak = 2 * total(NEW), CHIP.speed("bf16")
     limit = weights * CHIP.bandwidth / peak / _each(NEW)
@@ -54,6 +57,7 @@ def facts() -> dict[str, str | int | float]:
         "alone_rate": f"{1 / alone:.0f}",
         "together_rate": f"{MANY / together:,.0f}",
         "prompt_time": show_time(prompts[0] / peak),
+        "prompt_exactly": show_time(prefill_flops(NEW, Serving(prompt=LONG)) / peak),
         "prompt_as_answer": show_time(LONG * alone),
         "bandwidth": f"{CHIP.bandwidth / 1e9:,.0f} GB/s",
         "peak": f"{peak / 1e12:.0f} TFLOP/s",
