@@ -139,7 +139,9 @@ def solved(workspace: Workspace, question: Prediction | Question) -> str:
     """The right answer."""
     if isinstance(question, Question):
         return question.right
-    return workspace.say("runner.quiz.amount", number=f"{question.answer:.4g}", unit=question.unit).strip()
+    whole = float(question.answer).is_integer()  # in full: 36864, not 3.686e+04
+    number = str(int(question.answer)) if whole else f"{question.answer:.4g}"
+    return workspace.say("runner.quiz.amount", number=number, unit=question.unit).strip()
 
 
 def close(workspace: Workspace, name: str, score: Score, all: int, left: bool) -> None:

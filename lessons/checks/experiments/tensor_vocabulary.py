@@ -107,6 +107,8 @@ SCATTER_SUM = Experiment(
         "tensor.scatter_sum.padded": lambda e, n: changed(_scatter(e, n), x=_padded(e, n)),
         "tensor.scatter_sum.lost": lambda e, n: changed(_scatter(e, n), x=lambda _, gradient: zeros(gradient)),
         "tensor.scatter_sum.mean": lambda e, n: changed(_scatter(e, n), output=lambda _, own: own / n),
+        "tensor.scatter_sum.share": lambda e, n: changed(_scatter(e, n), x=lambda _, gradient: gradient / n),
+        "tensor.scatter_sum.summed": lambda e, n: changed(_scatter(e, n), x=lambda _, gradient: gradient * n),
     },
     sent=_exchange_bytes,
 )
@@ -152,6 +154,12 @@ def _unmasked(inside: Callable[[Tensor, int], Tensor]) -> Callable[[Tensor, Tens
     return lambda tokens, rows, first: embedding(inside(tokens - first, len(rows)), rows)
 
 
+def _one_too_many(tokens: Tensor, rows: Tensor, first: int) -> Tensor:
+    """The next rank's first token counts as this rank's, and finds its last row."""
+    foreign = (tokens < first) | (tokens > first + len(rows))
+    return embedding((tokens - first).clamp(0, len(rows) - 1), rows).masked_fill(foreign.unsqueeze(-1), 0)
+
+
 def _embed(example: Any, size: int) -> list[Learned]:
     table, tokens = leaf(_table(example, size)), _tokens(example, size)
     out = embedding(tokens, table)
@@ -184,6 +192,7 @@ EMBED = Experiment(
         ),
         "tensor.embed.clamped": _embedded(_unmasked(lambda local, rows: local.clamp(0, rows - 1))),
         "tensor.embed.modulo": _embedded(_unmasked(lambda local, rows: local % rows)),
+        "tensor.embed.border": _embedded(_one_too_many),
         "tensor.embed.no_sum": _own_rows_only,
         "tensor.embed.both": lambda e, n: changed(_embed(e, n), weight=lambda _, gradient: n * gradient),
     },
@@ -270,7 +279,7 @@ def _summed(example: Any, size: int) -> list[Learned]:
 
 
 CROSS_ENTROPY = Experiment(
-    examples=lambda n: [(6, 3, 1.0), (4, 2, 900.0)],  # exp of the second one's overflows
+    examples=lambda n: [(12, 3, 1.0), (12, 2, 900.0)],  # exp of the second one's overflows; 2, 3 and 4 divide 12
     arguments=lambda example, rank, size: (
         leaf(_logits(example, size).chunk(size, -1)[rank]),
         _targets(example, size),

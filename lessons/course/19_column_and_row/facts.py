@@ -31,9 +31,9 @@ def facts() -> dict[str, str | int | float]:
     }
     one, other = gelu(torch.tensor([1.0, -1.0], dtype=torch.float64)).tolist()
     known |= {
-        "gelu_one": f"{one:.3f}",
-        "gelu_other": f"{other:.3f}".replace("-", "−"),
-        "gelu_sum": f"{one + other:.3f}",
+        "gelu_one": f"{one:.2f}",
+        "gelu_other": f"{other:.2f}".replace("-", "−"),
+        "gelu_sum": f"{one + other:.2f}",
     }
     for ranks in (2, 4, RANKS):
         layer = ITEM * tensor_elements_sent(tokens, hidden, ranks)
