@@ -132,6 +132,7 @@ MIXED_STEP = Experiment(
         "memory.mixed_step.unscaled_in_half": _wrong(unscale="fp16"),
         "memory.mixed_step.weights_updated": _wrong(update="weights"),
         "memory.mixed_step.own_norm": _wrong(clip="own"),
+        "memory.mixed_step.asks_nobody": _wrong(clip="own", skip="own"),
         "memory.mixed_step.norms_added": _wrong(clip="roots"),
         "memory.mixed_step.always_clipped": _wrong(clip="always"),
         "memory.mixed_step.not_clipped": _wrong(clip="never"),

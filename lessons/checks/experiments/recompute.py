@@ -20,18 +20,18 @@ class Segment:
     def __init__(self, dropout: float) -> None:
         random = torch.Generator().manual_seed(1)
         self.weights = [
-            torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_() for shape in ((4, 8), (8, 4))
+            torch.randn(shape, generator=random, dtype=torch.float64).requires_grad_() for shape in ((8, 4), (4, 8))
         ]
         self.dropout, self.runs = dropout, 0
         self._made: list[weakref.ref[torch.UntypedStorage]] = []
 
     def __call__(self, x: Tensor) -> Tensor:
         self.runs += 1
-        first = x @ self.weights[0]
+        first = F.linear(x, self.weights[0])  # autograd saves a transposed view of the weight, as with nn.Linear
         second = F.gelu(first)
         third = F.dropout(second, self.dropout)
         self._made += [weakref.ref(one.untyped_storage()) for one in (first, second, third)]
-        return third @ self.weights[1]
+        return F.linear(third, self.weights[1])
 
     @property
     def kept(self) -> int:

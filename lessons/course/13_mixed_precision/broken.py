@@ -18,8 +18,7 @@ def mixed_step(
     max_norm: float,
 ) -> bool:
     """{{broken.mixed_step}}"""
-    (loss_of(weights) * scale).backward()
-    gradients = [weight.grad for weight in weights]
+    gradients = torch.autograd.grad(loss_of(weights) * scale, weights)
     squares = torch.stack([gradient.float().square().sum() for gradient in gradients]).sum()
     dist.all_reduce(squares)
     if not squares.isfinite():

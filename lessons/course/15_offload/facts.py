@@ -75,6 +75,7 @@ def facts() -> dict[str, str | int | float]:
         "width_input": f"{width(INPUT, hardware.host, chip.speed('bf16')):,.0f}",
         "width_faster": f"{width(ALL, FASTER, chip.speed('bf16')):,.0f}",
         "tokens_states": f"{tokens(2, hardware.host, chip.speed('bf16')):,.0f}",
+        "tokens_backward": f"{tokens(2, hardware.host, chip.speed('bf16') * 6 / 4):,.0f}",
         "small": "GPT-2 XL",
         "parameters": show_count(total(small)),
         "host_memory": f"{HOST_MEMORY / 1e9:g} GB/s",
