@@ -108,8 +108,8 @@ _RING = Reference(
         **{f"gpu_day.ring_on_nccl.{fault}": partial(_launched, fault=fault) for fault in _RING_FAULTS},
         "gpu_day.ring_on_nccl.no_launch": lambda n, s, h, a, b, c, k, g: _ring_on_nccl(n, s, 0.0, a, b, c, k, g),
         "gpu_day.ring_on_nccl.no_alpha": lambda n, s, h, a, b, c, k, g: _ring_on_nccl(n, s, h, 0.0, b, c, k, g),
-        "gpu_day.ring_on_nccl.launch_once": lambda *example: _ring_on_nccl(*example[:-1], True),
-        "gpu_day.ring_on_nccl.no_channels": lambda *example: _ring_on_nccl(*example[:-2], 1, example[-1]),
+        "gpu_day.ring_on_nccl.launch_once": lambda n, s, h, a, b, c, k, g: _ring_on_nccl(n, s, h, a, b, c, k, True),
+        "gpu_day.ring_on_nccl.no_channels": lambda n, s, h, a, b, c, k, g: _ring_on_nccl(n, s, h, a, b, c, 1, g),
     },
 )
 

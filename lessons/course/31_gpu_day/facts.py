@@ -132,12 +132,12 @@ def cube() -> Data:
 
 def one_channel() -> Sequence[Span]:
     """Two ranks, one channel: transfers and additions wait for each other."""
-    return _spans(1, launch=0.25)
+    return _spans(1)
 
 
 def two_channels() -> Sequence[Span]:
     """The same data in two channels: one adds while the other sends."""
-    return _spans(2, launch=0.25)
+    return _spans(2)
 
 
 def slow_host() -> Sequence[Span]:
@@ -145,22 +145,23 @@ def slow_host() -> Sequence[Span]:
     return _spans(1, launch=7.0)
 
 
-def _spans(channels: int, launch: float, ranks: int = 3, whole: float = 4.0) -> Sequence[Span]:
-    """Host, wire and adder of one rank; a chunk takes ``whole`` on the wire and half of it on the adder."""
+def _spans(channels: int, launch: float = 0.0, ranks: int = 3, whole: float = 4.0) -> Sequence[Span]:
+    """Wire, adder and host of one rank; a chunk takes ``whole`` on the wire and half of it on the adder."""
     spans, part = list[Span](), whole / channels
     host = wire = adder = 0.0
     ready = [0.0] * channels
     for step in range(2 * (ranks - 1)):
         for channel in range(channels):
             name = f"{step}" if channels == 1 else f"{step}{'ab'[channel]}"
-            spans.append(Span(0, "compute", name, host, host + launch))
+            if launch:
+                spans.append(Span(2, "compute", name, host, host + launch))
             host += launch
             start = max(host, wire, ready[channel])
             wire = start + part * DRAWN.beta
-            spans.append(Span(1, "compute", name, start, wire))
+            spans.append(Span(0, "compute", name, start, wire))
             ready[channel] = wire + DRAWN.alpha
             if step < ranks - 1:
                 begin = max(ready[channel], adder)
                 ready[channel] = adder = begin + part * DRAWN.gamma
-                spans.append(Span(2, "compute", name, begin, adder))
+                spans.append(Span(1, "compute", name, begin, adder))
     return spans

@@ -24,7 +24,7 @@ def ring_on_nccl(
     part = nbytes / ranks / channels
     host, wire, adder = launch if graph else 0.0, 0.0, 0.0
     ready = [0.0] * channels
-    for step in range(2 * (ranks - 1)):
+    for _ in range(2 * (ranks - 1)):
         for channel in range(channels):
             host += 0.0 if graph else launch
             wire = max(host, wire, ready[channel]) + part * beta

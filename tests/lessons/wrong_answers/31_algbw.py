@@ -10,8 +10,7 @@ Arc = tuple[int, int]
 
 
 def busbw(ranks: int, nbytes: int, time_us: float) -> float:
-    algbw = nbytes / (time_us * 1e-6) / 1e9
-    return algbw
+    return nbytes / (time_us * 1e-6) / 1e9
 
 
 def of_wire(time_us: float, wire_us: float) -> float:

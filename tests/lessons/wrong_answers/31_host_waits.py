@@ -26,7 +26,7 @@ def ring_on_nccl(
     ready = [0.0] * channels
     for step in range(2 * (ranks - 1)):
         for channel in range(channels):
-            host = max(host, ready[channel] + (0.0 if graph else launch))
+            host = max(host, ready[channel]) + (0.0 if graph else launch)
             wire = max(host, wire, ready[channel]) + part * beta
             ready[channel] = wire + alpha
             if step < ranks - 1:
