@@ -116,7 +116,7 @@ SYSTEMS: tuple[System, ...] = (
     ),
     System(
         "Communication cost",
-        (6, 7, 27),
+        (6, 7, 27, 31),
         ("collectives.cost", "sim.collective"),
         ("tests/collectives/test_machines.py", "tests/sim/test_collective.py"),
     ),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .bounds import Bounds
 from .catalogue import Catalogue
+from .checks.measurement import Measurement
 from .child import Child, Ending
-from .lesson import Lesson
+from .lesson import Check, Lesson
 from .manifest import lesson_numbered
 from .order import Event, InOrder
 from .said import Finding, Passed, Said, Shown, Skipped
@@ -83,12 +84,21 @@ def examine(
 
     checks = lesson.twin.checks if broken and lesson.twin else lesson.checks
     order = InOrder(checks, keep)
-    with Child(judging, *arguments, folder=workspace.folder, bounds=bounds) as child:
+    with Child(judging, *arguments, folder=workspace.folder, bounds=bounds or _bounds(checks)) as child:
         for event in child.events():
             order.heard(event)  # type: ignore[arg-type]
     order.close()
     verdict.ending = child.ending
     return verdict
+
+
+def _bounds(checks: Sequence[Check]) -> Bounds:
+    """The usual ones, or what a measurement of these needs here."""
+    bounds = Bounds()
+    for check in checks:
+        if isinstance(check, Measurement):
+            bounds = check.bounds(bounds)
+    return bounds
 
 
 def record(workspace: Workspace, verdict: Verdict, sha256: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..answer import Answer
+from ..bounds import Bounds
 from ..catalogue import Catalogue
 from ..said import Finding, Passed, Said, Shown
 
@@ -30,6 +31,10 @@ class Measurement(ABC):
         Args:
             ranks: the largest of them, in place of its own number.
         """
+
+    def bounds(self, usual: Bounds) -> Bounds:
+        """What the child that checks may take, where this machine makes it need more than usual."""
+        return usual
 
 
 def table(rows: Sequence[Sequence[str]]) -> tuple[str, ...]:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from ..checks.beside import Beside
 from ..checks.formula import Formula
 from ..checks.hung import Hung
 from ..checks.rehearsal import Rehearsal
 from ..checks.trial import Trial
-from ..figures import Flights, Plots, Reshard, Seats, Stacks
+from ..figures import Flights, Plots, Reshard, Seats, Stacks, Timetable
 from ..lesson import Lesson, Twin
+
+# timetables of lesson 31, and what works in each
+_CLOCKS = {
+    "slow_host": ("wire", "adder", "host"),
+    "one_channel": ("wire", "adder"),
+    "two_channels": ("wire", "adder"),
+}
 
 REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
@@ -56,6 +64,36 @@ REAL_WORLD: tuple[Lesson, ...] = (
         figures={
             "reads": Stacks("serving", "lessons.course.30_inference.facts:reads", "gigabytes"),
             "rates": Plots("rates", "lessons.course.30_inference.facts:rates", "batch", "tokens_rate"),
+        },
+        questions=3,
+    ),
+    Lesson(
+        31,
+        "gpu_day",
+        minutes=45,
+        needs=(6,),
+        checks=(
+            Formula("busbw"),
+            Formula("of_wire"),
+            Formula("ring_on_nccl"),
+            Formula("rings_of"),
+            Formula("is_faster"),
+            Beside(),
+        ),
+        twin=Twin(
+            ("gpu_day.busbw.algbw", "gpu_day.is_faster.forced"),
+            (Formula("busbw"), Formula("is_faster")),
+        ),
+        figures={
+            "cube": Plots("cube", "lessons.course.31_gpu_day.facts:cube", "gpus", "busbw"),
+            **{
+                name: Timetable(
+                    f"lessons.course.31_gpu_day.facts:{name}",
+                    title=f"gpu_day.plot.{name}",
+                    rows=tuple(f"gpu_day.plot.{row}" for row in rows),
+                )
+                for name, rows in _CLOCKS.items()
+            },
         },
         questions=3,
     ),

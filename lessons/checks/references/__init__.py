@@ -12,6 +12,7 @@ from .budget import BUDGET
 from .capstone import CAPSTONE
 from .collectives import COLLECTIVES
 from .data_parallel import DATA_PARALLEL
+from .gpu_day import GPU_DAY
 from .hangs import HANGS
 from .inference import INFERENCE
 from .memory import MEMORY
@@ -33,6 +34,7 @@ REFERENCES: Mapping[str, Reference] = {
     **INFERENCE,
     **TOGETHER,
     **CAPSTONE,
+    **GPU_DAY,
     **HANGS,
     **MEMORY,
     **ZERO,
