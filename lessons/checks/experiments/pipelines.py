@@ -126,6 +126,8 @@ _STEP = Experiment(
         "pipelines.pipeline_step.tail": _tail,
         "pipelines.pipeline_step.tail_left_out": _tail_left_out,
         "pipelines.pipeline_step.elements": _step(lambda rows, every, count: 1 / every / BATCHES[0].width),
+        "pipelines.pipeline_step.elements_each": _step(lambda rows, every, count: 1 / rows / BATCHES[0].width),
+        "pipelines.pipeline_step.elements_means": _step(lambda rows, every, count: 1 / rows / count / BATCHES[0].width),
         "pipelines.pipeline_step.no_gradients": _without_gradients(_RIGHT),
     },
 )

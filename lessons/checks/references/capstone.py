@@ -55,6 +55,7 @@ _RUNS = (
     Run(12, 768, 50257, 1024, 4, 1, 1, 2, 32, 1024),
     Run(24, 2048, 50304, 2048, 8, 4, 4, 8, 512, 2048),
     Run(8, 512, 256, 256, 1, 2, 4, 2, 8, 128),
+    Run(4, 128, 256, 128, 2, 1, 4, 4, 16, 64),
 )
 
 
@@ -70,6 +71,8 @@ _PARAMETERS = Reference(
         "capstone.parameters.all_split": _with(lambda run: _whole_block(run) / run.tp),
         "capstone.parameters.matrices_only": _with(lambda run: 12 * run.hidden**2 / run.tp),
         "capstone.parameters.biases_not_split": _with(lambda run: 12 * run.hidden**2 / run.tp + 13 * run.hidden),
+        "capstone.parameters.no_whole": _with(lambda run: _block(run) - 6 * run.hidden),
+        "capstone.parameters.no_split_biases": _with(lambda run: 12 * run.hidden**2 / run.tp + 6 * run.hidden),
         "capstone.parameters.no_norms": _with(lambda run: _block(run) - 4 * run.hidden),
         "capstone.parameters.all_layers": _with(layers=lambda run: run.layers),
         "capstone.parameters.head_free": _with(tied=True),
@@ -133,13 +136,13 @@ def along_pp(run: Run, ends: int = 1, middle: int = 2, tied: bool = True) -> flo
     return BYTES * max(ends * message + tied * _table(run), middle * message * (run.pp > 2))
 
 
-def along_tp(run: Run, ends: bool = True) -> float:
+def along_tp(run: Run, ends: bool = True, loss: bool = True, both: bool = True) -> float:
     """Of the rank that sends most: the last stage, which has the head and the loss."""
     tokens, whole = _tokens(run), tensor_elements_sent
     layers = run.layers // run.pp
     most = whole(round(tokens), run.hidden, run.tp, layers)
     if ends:
-        once = 2 * tokens * run.hidden * (1 + (run.pp == 1)) + 6 * tokens
+        once = 2 * tokens * run.hidden * (1 + both * (run.pp == 1)) + loss * 6 * tokens
         most += once * (run.tp - 1) / run.tp
     return BYTES * run.microbatches * most
 
@@ -198,6 +201,8 @@ _SENT = Reference(
             pp=lambda run: along_pp(replace(run, batch=run.batch * run.dp))
         ),
         "capstone.sent.tp_no_ends": _changed(tp=lambda run: along_tp(run, ends=False)),
+        "capstone.sent.tp_no_loss": _changed(tp=lambda run: along_tp(run, loss=False)),
+        "capstone.sent.tp_one_end": _changed(tp=lambda run: along_tp(run, both=False)),
         "capstone.sent.tp_once": _changed(tp=lambda run: along_tp(_once(run))),
         "capstone.sent.tp_half": _changed(tp=lambda run: along_tp(run) / 2),
         "capstone.sent.tp_all_layers": _changed(tp=lambda run: along_tp(replace(run, layers=run.layers * run.pp))),

@@ -192,6 +192,7 @@ _SEEDS = Reference(
         "together.seeds.sharded_alike": _by("pp", "dp"),
         "together.seeds.exchanged": _by(*_ALL, sharded=("pp", "dp")),
         "together.seeds.replicas_alike": _by("pp", sharded=("pp", "tp")),
+        "together.seeds.replicas_alike_whole": _by("pp", sharded=_ALL),
         "together.seeds.stages_alike": _by("dp", sharded=("dp", "tp")),
         "together.seeds.only_tp": _by("tp", sharded=("tp",)),
         "together.seeds.one_unless_sharded": lambda base, pp, dp, tp, sharded: (

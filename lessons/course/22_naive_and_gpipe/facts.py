@@ -33,6 +33,7 @@ def facts() -> dict[str, str | int | float]:
         "predict_tolerance": 0.02,
         "calc_stages": WANTED_STAGES,
         "calc_bubble": f"{WANTED:.0%}",
+        "calc_each": f"{enough / WANTED_STAGES:.1f}",
         "calculate_1_answer": enough,
         "calculate_1_tolerance": 0.0,
         "xl_layers": model.layers,

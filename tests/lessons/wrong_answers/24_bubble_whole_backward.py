@@ -1,6 +1,6 @@
 # expects: split_bubble: B is the whole backward
 # finding: split_bubble pipelines.split_bubble.whole
-# says: Here B stands for the whole backward, I + W. In the formula of the paper B is the input's half only; so F + I − W.
+# says: This is (p−1)·(F + I): W follows its I at once, or B stands for the whole backward, where the paper means the input's half only. ZB-H1 puts W off, so that it fills a part of the wait: F + I − W.
 from __future__ import annotations
 
 from collections.abc import Iterator
