@@ -22,7 +22,23 @@ from .markdown import figures_of, parse
 
 ROOT = Path(__file__).parent
 # Words of English that other languages keep: names, and terms that their own texts write so.
-KEPT = ("algbw", "busbw", "gloo", "nccl", "out", "rank", "ranks", "recv", "ring", "scr", "send", "torchrun")
+KEPT = (
+    "algbw",
+    "busbw",
+    "gloo",
+    "logit",
+    "logits",
+    "nccl",
+    "null",
+    "of",
+    "out",
+    "rank",
+    "ranks",
+    "ratio",
+    "recv",
+    "ring",
+)
+KEPT += ("scr", "send", "torchrun", "wire")
 Texts = Mapping[str, Mapping[str, str]]  # file → id in it → text
 
 

@@ -188,7 +188,8 @@ def find_lesson(text: str) -> Lesson:
         found = [lesson for lesson in COURSE if len(wanted) < 10 and lesson.number == int(wanted)]
     else:
         found = [lesson for lesson in COURSE if wanted in (lesson.name, lesson.folder)]
-        found = found or [lesson for lesson in COURSE if wanted and wanted in lesson.name]
+        letters = any(one.isalpha() for one in wanted)
+        found = found or [lesson for lesson in COURSE if letters and wanted in lesson.name]
     if len(found) == 1:
         return found[0]
     names = [f"{lesson.number} {lesson.name}" for lesson in found or COURSE]

@@ -21,6 +21,7 @@ from lessons.said import Finding, Passed, Said
 from lessons.workspace import State, Workspace, digest
 
 LAST = COURSE[-1].number
+TWIN = max(lesson.number for lesson in COURSE if lesson.twin)
 NOT_DONE = tuple(lesson.number for lesson in COURSE[1:])
 
 
@@ -100,7 +101,8 @@ STATES = [
     (6, {"current": LAST, "passed": NOT_DONE}, "start 7 --broken"),  # the twin of lesson 6 is none
     (LAST, {"current": LAST, "passed": NOT_DONE, "twins": True}, f"quiz {LAST}"),
     (0, {"current": LAST, "passed": NOT_DONE, "twins": True}, "quiz 1"),
-    (LAST, {"current": LAST, "passed": NOT_DONE, "quizzes": True}, f"start {LAST} --broken"),
+    (TWIN, {"current": LAST, "passed": NOT_DONE, "quizzes": True}, f"start {TWIN} --broken"),
+    (LAST, {"current": LAST, "passed": NOT_DONE, "quizzes": True}, "start 1 --broken"),  # the capstone has no twin
     (LAST, {"current": LAST, "passed": NOT_DONE, "twins": True, "quizzes": True}, None),
 ]
 
@@ -180,7 +182,7 @@ def test_a_check_suggests_nothing_twice_and_the_way_on_last(type_, capsys):
     workspace = arrange(current=LAST, passed=NOT_DONE[:-1], started=[LAST])
     advise(workspace, check(workspace, lesson_numbered(LAST), judging=good))
     found = commands(capsys.readouterr().out)
-    assert found[-1] == f"python -m lessons start {LAST} --broken"
+    assert found[-1] == "python -m lessons start 1 --broken"
     assert len(set(found)) == len(found)
     workspace = arrange(current=LAST, passed=NOT_DONE, twins=True, quizzes=True)
     advise(workspace, check(workspace, lesson_numbered(LAST), judging=good))

@@ -1,6 +1,6 @@
 # expects: zero2_reduce: all whole gradients at once
 # finding: zero2_reduce trial.dear.memory
-# says: Right, but a rank holds up to 180993 bytes beside its arguments on 2 ranks, where 144384 are enough.
+# says: Right, but a rank holds up to 180992 bytes beside its arguments on 2 ranks, where 144384 are enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,6 @@
 # expects: zero3_gradients: right, but the model is whole
 # finding: zero3_gradients trial.dear.memory
-# says: Right, but a rank holds up to 500737 bytes beside its arguments on 2 ranks, where 292880 are enough.
+# says: Right, but a rank holds up to 500736 bytes beside its arguments on 2 ranks, where 292880 are enough.
 from __future__ import annotations
 
 import math

@@ -1,6 +1,6 @@
 # expects: zero3_gradients: gathered once, and kept until the backward
 # finding: zero3_gradients trial.dear.memory
-# says: Right, but a rank holds up to 354049 bytes beside its arguments on 2 ranks, where 292880 are enough.
+# says: Right, but a rank holds up to 354048 bytes beside its arguments on 2 ranks, where 292880 are enough.
 from __future__ import annotations
 
 import math
