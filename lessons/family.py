@@ -79,6 +79,9 @@ class Family:
         memory = {pid: _private(pid) for pid in members}
         if sum(memory.values()) > bound:
             memory = {pid: _proportional(pid) for pid in members}
+        if sum(memory.values()) > bound:  # or some have ended meanwhile, and left their share to those seen after them
+            members = self.members()
+            memory = {pid: _proportional(pid) for pid in members}
         return Usage({pid: process.threads for pid, process in members.items()}, memory)
 
     def end(self) -> None:

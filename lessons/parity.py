@@ -22,23 +22,28 @@ from .markdown import figures_of, parse
 
 ROOT = Path(__file__).parent
 # Words of English that other languages keep: names, and terms that their own texts write so.
-KEPT = (
-    "algbw",
-    "busbw",
-    "gloo",
-    "logit",
-    "logits",
-    "nccl",
-    "null",
-    "of",
-    "out",
-    "rank",
-    "ranks",
-    "ratio",
-    "recv",
-    "ring",
+KEPT = frozenset(
+    [
+        "algbw",
+        "busbw",
+        "gloo",
+        "logit",
+        "logits",
+        "nccl",
+        "null",
+        "of",
+        "out",
+        "rank",
+        "ranks",
+        "ratio",
+        "recv",
+        "ring",
+        "scr",
+        "send",
+        "torchrun",
+        "wire",
+    ]
 )
-KEPT += ("scr", "send", "torchrun", "wire")
 Texts = Mapping[str, Mapping[str, str]]  # file → id in it → text
 
 
