@@ -206,7 +206,7 @@ def test_memory_without_end(tmp_path):
 
 @LINUX
 def test_memory_of_many_processes_counts_together(tmp_path):
-    body = "any(os.fork() == 0 for i in range(4))\nsign()\nkept = b'x' * (100 << 20)\ntime.sleep(1000)\n"
+    body = "any(os.fork() == 0 for i in range(4))\nsign()\nkept = b'x' * (400 << 20)\ntime.sleep(1000)\n"
     assert run(tmp_path, body, ROOMY)[1].how == "memory"
 
 
