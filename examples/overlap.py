@@ -8,7 +8,7 @@ torchrun --nproc-per-node 2 examples/overlap.py trace.json      then open trace.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from functools import partial
 
@@ -76,4 +76,6 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "trace.json")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", nargs="?", default="trace.json", help="the file to write (default trace.json)")
+    main(parser.parse_args().trace)

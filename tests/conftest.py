@@ -1,4 +1,7 @@
-"""Warm ranks for the whole session: one pool of forked processes a world size, made again when a test broke it."""
+"""Warm ranks for a file of tests: one pool of forked processes a world size, made again when a test broke it.
+
+They end with the file: ranks that are kept hold memory, and each has threads of gloo that wake up all the time.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def _tidy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         gc.collect()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ring_ranks() -> Iterator[Ranks]:
     """Warm ranks of backend ``ring``; see ``Ranks``."""
     held = Ranks("ring", partial(importlib.import_module, "collectives.torch_backend"))
@@ -51,7 +54,7 @@ def ring_ranks() -> Iterator[Ranks]:
     held.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ranks() -> Iterator[Ranks]:
     """Warm gloo ranks; see ``Ranks``."""
     held = Ranks()
