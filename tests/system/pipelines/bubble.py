@@ -83,9 +83,7 @@ def times_of(everyone: list[list[Span]], chunks: int, message: float) -> Times:
     return Times(fastest["F"], backward, weight, p2p=message, straggler=slower)
 
 
-def compare(
-    name: str, ranks: int, microbatches: int, times: Times | None, everyone: list[Measured]
-) -> dict[str, Any]:
+def compare(name: str, ranks: int, microbatches: int, times: Times | None, everyone: list[Measured]) -> dict[str, Any]:
     """Medians over the steps; for stages that compute, the prediction is from their own times and that of a message."""
     chunks, message = find(name).chunks, everyone[0].message
     steps = list(zip(*(one.steps for one in everyone), strict=True))
