@@ -209,32 +209,29 @@ def _absent(log: Log, operation: Operation, peer: int) -> Sentence:
 
 
 def _collective(log: Log) -> Sentence | None:
-    """A rank in a collective that another one has not entered."""
-    for rank, operations in log.operations.items():
-        for operation in operations:
-            if not operation.is_collective or operation.state not in ("waiting", "failed"):
-                continue
-            count = len(log.entered(rank, operation.group))
-            for other in operation.members or log.operations:
-                if len(log.entered(other, operation.group)) >= count:
-                    continue
-                last = log.operations.get(other, [])[-1:]
-                if not last:
-                    return Sentence(
-                        "log.not_entered_at_all",
-                        "rank {rank} waits in {operation}, which rank {peer} never enters",
-                        rank=rank,
-                        operation=operation.sentence,
-                        peer=other,
-                    )
+    """A rank in a collective that another one has not entered; who makes a group has got further than the others."""
+    every = [o for operations in log.operations.values() for o in operations if o.is_collective]
+    for operation in sorted(every, key=lambda operation: operation.op == "new_group"):
+        if operation.state not in ("waiting", "failed"):
+            continue
+        for other in log.missing(operation):
+            last = log.operations.get(other, [])[-1:]
+            if not last:
                 return Sentence(
-                    "log.not_entered",
-                    "rank {rank} waits in {operation}, which rank {peer} never enters; its last operation was: {last}",
-                    rank=rank,
+                    "log.not_entered_at_all",
+                    "rank {rank} waits in {operation}, which rank {peer} never enters",
+                    rank=operation.rank,
                     operation=operation.sentence,
                     peer=other,
-                    last=last[0].sentence,
                 )
+            return Sentence(
+                "log.not_entered",
+                "rank {rank} waits in {operation}, which rank {peer} never enters; its last operation was: {last}",
+                rank=operation.rank,
+                operation=operation.sentence,
+                peer=other,
+                last=last[0].sentence,
+            )
     return None
 
 
