@@ -11,14 +11,15 @@ from .waits import Wait, find_cycle, in_words
 def explain(log: Log) -> Sentence | None:
     """One sentence that says why the program failed, hung, or is wrong although it ended; None if all is well.
 
-    Looks, in this order, for ends of a message that disagree on its size or tag, ranks that wait for each other, a rank
-    that failed by itself, a rank that waits for what never comes, memory that is used while a receive or send still
-    needs it, and operations that nobody waited for.
+    Looks, in this order, for ends of a message that disagree on its size or tag, groups that ranks do not make in one
+    order, ranks that wait for each other, a rank that failed by itself, a rank that waits for what never comes, memory
+    that is used while a receive or send still needs it, and operations that nobody waited for.
     """
     pairs, lonely = log.pairs()
     blocked = _blocked(log, lonely)
     return (
         _sizes(pairs)
+        or _groups(log)
         or _other_tag(blocked, lonely)
         or _cycle(blocked)
         or _failed(log, blocked, consequences=False)
@@ -61,6 +62,24 @@ def _sizes(pairs: list[Pair]) -> Sentence | None:
         received=receive.bytes,
         received_at=receive.at,
         count=count,
+    )
+
+
+def _groups(log: Log) -> Sentence | None:
+    misnamed = log.misnamed()
+    if misnamed is None:
+        return None
+    one, other = misnamed
+    return Sentence(
+        "log.groups",
+        "rank {rank} makes a group of ranks {members}{at} while rank {peer} makes one of ranks {others}{others_at}: "
+        "every rank must call new_group for every group, in the same order, also for those that it is not in",
+        rank=one.rank,
+        members=one.members,
+        at=one.at,
+        peer=other.rank,
+        others=other.members,
+        others_at=other.at,
     )
 
 
@@ -209,32 +228,29 @@ def _absent(log: Log, operation: Operation, peer: int) -> Sentence:
 
 
 def _collective(log: Log) -> Sentence | None:
-    """A rank in a collective that another one has not entered."""
-    for rank, operations in log.operations.items():
-        for operation in operations:
-            if not operation.is_collective or operation.state not in ("waiting", "failed"):
-                continue
-            count = len(log.entered(rank, operation.group))
-            for other in operation.members or log.operations:
-                if len(log.entered(other, operation.group)) >= count:
-                    continue
-                last = log.operations.get(other, [])[-1:]
-                if not last:
-                    return Sentence(
-                        "log.not_entered_at_all",
-                        "rank {rank} waits in {operation}, which rank {peer} never enters",
-                        rank=rank,
-                        operation=operation.sentence,
-                        peer=other,
-                    )
+    """A rank in a collective that another one has not entered; who makes a group has got further than the others."""
+    every = [o for operations in log.operations.values() for o in operations if o.is_collective]
+    for operation in sorted(every, key=lambda operation: operation.op == "new_group"):
+        if operation.state not in ("waiting", "failed"):
+            continue
+        for other in log.missing(operation):
+            last = log.operations.get(other, [])[-1:]
+            if not last:
                 return Sentence(
-                    "log.not_entered",
-                    "rank {rank} waits in {operation}, which rank {peer} never enters; its last operation was: {last}",
-                    rank=rank,
+                    "log.not_entered_at_all",
+                    "rank {rank} waits in {operation}, which rank {peer} never enters",
+                    rank=operation.rank,
                     operation=operation.sentence,
                     peer=other,
-                    last=last[0].sentence,
                 )
+            return Sentence(
+                "log.not_entered",
+                "rank {rank} waits in {operation}, which rank {peer} never enters; its last operation was: {last}",
+                rank=operation.rank,
+                operation=operation.sentence,
+                peer=other,
+                last=last[0].sentence,
+            )
     return None
 
 

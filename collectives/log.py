@@ -3,7 +3,7 @@
 A directory holds ``rank0.jsonl``, ``rank1.jsonl``, …; each line is one change of one operation:
 
 ========  ============================================================================================
-op        ``send``, ``recv``, a collective's name, or ``end`` for the rank's own end
+op        ``send``, ``recv``, a collective's name, ``new_group``, or ``end`` for the rank's own end
 peer      the other rank; null for collectives, and for a receive from anybody until one has come
 state     ``posted`` → ``waiting`` (in wait()) → ``done`` or ``failed``; ``refused`` when it was never posted;
           ``unwaited`` when the rank ended without having called wait().
@@ -150,6 +150,32 @@ class Log:
     def entered(self, rank: int, group: str) -> list[Operation]:
         """The collectives of a group that a rank has called, in order: the k-th meets the others' k-th."""
         return [o for o in self.operations.get(rank, []) if o.is_collective and o.group == group]
+
+    def missing(self, collective: Operation) -> list[int]:
+        """The members of its group that have not entered a collective yet."""
+        turn = sum(o.seq <= collective.seq for o in self.entered(collective.rank, collective.group))
+        members = collective.members or tuple(self.operations)
+        return [rank for rank in members if len(self.entered(rank, collective.group)) < turn]
+
+    def misnamed(self) -> tuple[Operation, Operation] | None:
+        """Two ranks that make different groups under one name: groups are counted, and one of them has left one out."""
+        first: dict[str, Operation] = {}
+        for operation in (o for operations in self.operations.values() for o in operations if o.op == "new_group"):
+            if first.setdefault(operation.group, operation).members != operation.members:
+                return first[operation.group], operation
+        return None
+
+    def stuck(self) -> set[int]:
+        """The ranks that wait for a message whose other end has not been posted, or for members of a collective.
+
+        Those of groups that are made apart do not meet.
+        """
+        _, lonely = self.pairs()
+        coming = {operation.peer for operation in lonely if operation.op == "send"}
+        absent = [o for o in lonely if o.peer is not None or o.rank not in coming]
+        absent += [o for operations in self.operations.values() for o in operations if o.is_collective]
+        apart = self.misnamed() is not None
+        return {o.rank for o in absent if o.state == "waiting" and (o.is_message or apart or self.missing(o))}
 
 
 def read_log(directory: str | Path) -> Log:

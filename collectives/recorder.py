@@ -17,22 +17,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.distributed as dist
 
 from .explanation import explain
 from .launch import RankFailed, RankTimeout, run
 from .log import Log, Operation, as_line, read_log
-from .recording_group import BACKEND, RecordingGroup
+from .recording_group import BACKEND, DIRECTORY, RecordingGroup
 from .sentence import Sentence, sentence_of
 
-if TYPE_CHECKING:
-    from torch._C._distributed_c10d import _DistributedBackendOptions
-
 __all__ = ["Log", "Operation", "Recording", "RecordingGroup", "explain", "read_log", "record", "register"]
-
-DIRECTORY = "COLLECTIVES_RECORD"  # of the environment
 
 
 @dataclass(frozen=True)
@@ -94,11 +89,7 @@ def record(
 def register() -> None:
     """Make the backend ``recording`` known to torch.distributed in this process; more than once is fine."""
     if BACKEND not in dist.Backend.backend_list:
-        dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
-
-
-def _create(options: _DistributedBackendOptions, _: object) -> RecordingGroup:
-    return RecordingGroup(options, Path(os.environ.get(DIRECTORY, ".")))
+        dist.Backend.register_backend(BACKEND, RecordingGroup.of, extended_api=True, devices=["cpu"])
 
 
 def _prepare(directory: str) -> None:
@@ -135,7 +126,7 @@ class _Watch:
         return before and self._seen
 
     def _stands(self) -> bool:
-        """Whether all ranks wait for messages whose other ends have not been posted.
+        """Whether every rank waits for what does not come.
 
         Once one has ended, those that still wait for it fail by themselves.
         """
@@ -143,14 +134,7 @@ class _Watch:
             log = read_log(self._directory)
         except FileNotFoundError:
             return False
-        _, lonely = log.pairs()
-        coming = {operation.peer for operation in lonely if operation.op == "send"}
-        waiting = {
-            operation.rank
-            for operation in lonely
-            if operation.state == "waiting" and not (operation.peer is None and operation.rank in coming)
-        }
-        return not log.ends and waiting == set(range(self._ranks))
+        return not log.ends and log.stuck() == set(range(self._ranks))
 
 
 def _note_ends(directory: Path, ranks: int, failure: RankFailed | RankTimeout) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -24,6 +25,7 @@ else:
     from torch.distributed import Work
 
 BACKEND = "recording"
+DIRECTORY = "COLLECTIVES_RECORD"  # of the environment
 _POLLED = 2.0  # seconds: who asks is_completed() for so long asks for ever
 _TORCH = os.path.dirname(os.path.dirname(dist.__file__)) + os.sep
 
@@ -48,7 +50,13 @@ class RecordingGroup(ProcessGroup):
         # one journal a process: a subgroup writes into that of the default group
         known = default._journal if isinstance(default, RecordingGroup) else None
         self._journal: Journal = known or Journal(path, self._me)
-        self._inner: Any = dist.ProcessGroupGloo(options.store, rank, size, timeout=options.timeout)
+        connect = functools.partial(dist.ProcessGroupGloo, options.store, rank, size, timeout=options.timeout)
+        self._inner: Any = self._meet(connect) if known else connect()
+
+    @classmethod
+    def of(cls, options: _DistributedBackendOptions, _: object) -> RecordingGroup:
+        """What the backend makes of its options; the record goes where the environment says."""
+        return cls(options, Path(os.environ.get(DIRECTORY, ".")))
 
     def send(self, tensors: list[Tensor], dst: int, tag: int = 0) -> Work:
         return self._message("send", tensors, dst, tag, lambda: self._inner.send(tensors, dst, tag))
@@ -128,6 +136,19 @@ class RecordingGroup(ProcessGroup):
                 )
             )
         return self._post(entry, post, tensors)
+
+    def _meet(self, connect: Callable[[], Any]) -> Any:
+        """The members of a subgroup come together: who is missing keeps the others waiting, as in a collective."""
+        entry = self._entry("new_group", members=tuple(self._ranks))
+        self._journal.write(entry, "posted")
+        self._journal.write(entry, "waiting")
+        try:
+            inner = connect()
+        except Exception as error:
+            self._journal.write(entry, "failed", str(error))
+            raise
+        self._journal.write(entry, "done")
+        return inner
 
     def _entry(self, op: str, **fields: Any) -> Operation:
         call, where = _caller()

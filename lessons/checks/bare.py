@@ -155,7 +155,7 @@ class Bare:
 
     def _not_own(self, operation: Operation, path: Path) -> Said | None:
         """What does the work in the learner's place: the backend's collective, or the library's."""
-        if operation.is_collective and operation.op != "barrier":
+        if operation.is_collective and operation.op not in ("barrier", "new_group"):
             return Said("bare.collective", {"call": operation.call or operation.op, "where": operation.where})
         file = operation.where.partition(":")[0]
         if file != path.name and (Path(collectives.__file__).parent / file).is_file():

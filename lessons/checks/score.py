@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,17 +37,15 @@ class Score(Measurement):
         entrants: list[str | PipelineSchedule] = [timetable(answer, self.function), *map(find, self.against)]
         table = [(str(entrant), [self._run(entrant, *course) for course in self.courses]) for entrant in entrants]
         table.sort(key=lambda row: [round(run.bubble_fraction, 9) for run in row[1]])
-        first = {name: runs[0] for name, runs in table}
-        mine = first[self.function]
-        alike = [name for name in self.against if first[name].stages.chunks == mine.stages.chunks]
-        same = [name for name in alike if max(first[name].peak_activations) <= max(mine.peak_activations)]
-        best = min(same, key=lambda name: first[name].bubble_fraction, default=self.function)
+        (size, weight), first = self.courses[0], {name: runs[0] for name, runs in table}
+        mine = first.pop(self.function)
         fields = {
             "function": self.function,
+            "ranks": size.ranks,
+            "microbatches": size.microbatches,
+            "weight": f"{weight:g}",
             "bubble": f"{mine.bubble_fraction:.1%}",
             "held": f"{max(mine.peak_activations):.4g}",
-            "best": best,
-            "par": f"{first[best].bubble_fraction:.1%}",
         }
         numbers = [
             {
@@ -56,7 +55,23 @@ class Score(Measurement):
             }
             for name, runs in table
         ]
-        yield Shown(Said("score.yours", fields), tuple(self._table(table, say)), (), {"score": numbers})
+        details = self._par(mine, first), Said("score.legend")
+        yield Shown(Said("score.yours", fields), tuple(self._table(table, say)), details, {"score": numbers})
+
+    def _par(self, mine: PipelineRun, others: Mapping[str, PipelineRun]) -> Said:
+        """The smallest bubble of those that hold no more, of as many pieces of the model; and where ``mine`` stands."""
+        alike = {
+            name: run.bubble_fraction
+            for name, run in others.items()
+            if run.stages.chunks == mine.stages.chunks and max(run.peak_activations) <= max(mine.peak_activations)
+        }
+        if not alike:
+            return Said("score.alone")
+        best = min(alike, key=lambda name: alike[name])
+        fields = {"best": best, "par": f"{alike[best]:.1%}"}
+        if math.isclose(mine.bubble_fraction, alike[best], abs_tol=1e-9):
+            return Said("score.level", fields)
+        return Said("score.under" if mine.bubble_fraction < alike[best] else "score.over", fields)
 
     def _run(self, schedule: str | PipelineSchedule, size: Size, weight: float) -> PipelineRun:
         from sim.pipeline import Times, simulate

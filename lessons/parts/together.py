@@ -38,6 +38,7 @@ TOGETHER: tuple[Lesson, ...] = (
         minutes=60,
         needs=(25,),
         checks=(Formula("choose"), Formula("memory"), Formula("rate"), Formula("seconds"), Formula("best_plan")),
+        twin=Twin(("plans.rate.stride_in_the_question",), (Formula("rate"), Formula("seconds"))),
         figures={
             "winners": Winners(
                 (

@@ -11,6 +11,7 @@ from lessons.answer import Answer, load_answer, read_answer
 from lessons.catalogue import Catalogue
 from lessons.checks.bare import Bare
 from lessons.checks.program import Program
+from lessons.checks.trial import Trial
 from lessons.judge import judge
 from lessons.lesson import Lesson
 from lessons.manifest import COURSE, lesson_numbered
@@ -60,6 +61,32 @@ def _written(folder: Path, text: str) -> Path:
     path = folder / "answer.py"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+SUM_OF_THE_ENDS = """
+import torch.distributed as dist
+def reduce_tied(gradient, mesh):
+    if gradient is None:
+        return
+    dist.all_reduce(gradient, group=mesh.group("dp"))
+    gradient /= mesh.axes["dp"]
+    dist.all_reduce(gradient, group=mesh.group("pp"))
+"""
+
+
+@pytest.mark.timeout(200)
+def test_a_sum_that_some_ranks_leave_out_is_named_without_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The stages between have gone on to the groups of the next example."""
+    monkeypatch.setattr("lessons.checks.trial.SECONDS", 900)
+    path = _written(tmp_path, SUM_OF_THE_ENDS)
+    answer = load_answer(path, SUM_OF_THE_ENDS)
+    assert isinstance(answer, Answer)
+    (finding,) = Trial("reduce_tied", ranks=(2, 4)).dear(answer, SAY, ())
+    assert isinstance(finding, Finding)
+    assert SAY.say(finding.sentence).startswith("rank 0 waits in allreduce (answer.py:8), which rank 1 never enters")
+    assert finding.ranks == 4
 
 
 BAD_FILES = {

@@ -15,7 +15,7 @@ from lessons.checks.pipelined import run_timetables
 from lessons.checks.score import Score
 from lessons.checks.timetable import Size, Timetable, clock
 from lessons.manifest import COURSE
-from lessons.said import Finding, Passed, Shown
+from lessons.said import Finding, Passed, Said, Shown
 from lessons.timelines import timeline_lines
 from parallel.pipeline import Action, Backward, Forward, PipelineSchedule, find
 from sim.pipeline import play
@@ -188,10 +188,34 @@ def test_what_stands_still_is_drawn_with_a_cross() -> None:
 def test_a_score_is_the_simulators() -> None:
     score = Score("golf", ("1f1b", "zb-h1", "zb-h2"), ((Size(4, 8), 1.0),))
     (shown,) = [one for one in score.shown(answered(LIBRARY["golf"]), SAY) if isinstance(one, Shown)]
-    assert "11.1%" in SAY.say(shown.sentence)
-    assert "zb-h1 has the smallest: 11.1%" in SAY.say(shown.sentence)
+    assert "p=4 m=8 W=1: 11.1%" in SAY.say(shown.sentence)
     rows = {row["schedule"]: (row["bubble"][0], row["held"][0]) for row in shown.numbers["score"]}
     assert rows["golf"] == rows["zb-h1"] == (pytest.approx(1 / 9), 4)
     assert rows["1f1b"] == (pytest.approx(3 / 11), 4)
     assert rows["zb-h2"] == (pytest.approx(0), 7)
     assert any("→ golf" in line for line in shown.lines)
+
+
+@pytest.mark.parametrize(
+    ("against", "id"),
+    [
+        (("1f1b", "zb-h1", "zb-h2"), "score.level"),  # zb-h2 waits less, and holds more
+        (("1f1b", "zbv"), "score.under"),  # zbv has two pieces of the model a rank
+        (("gpipe",), "score.alone"),
+    ],
+)
+def test_par_is_the_best_of_those_that_hold_no_more(against: tuple[str, ...], id: str) -> None:
+    (shown,) = Score("golf", against, ((Size(4, 8), 1.0),)).shown(answered(LIBRARY["golf"]), SAY)
+    assert isinstance(shown, Shown)
+    par, legend = shown.details
+    assert isinstance(par, Said)
+    assert par.id == id
+    assert "microbatches held" in SAY.say(legend)
+
+
+def test_who_waits_longer_than_another_that_holds_no_more_is_over_par() -> None:
+    golf = "from parallel.pipeline.one_chunk import one_forward_one_backward as golf"
+    (shown,) = Score("golf", ("zb-h1",), ((Size(4, 8), 1.0),)).shown(answered(golf), SAY)
+    assert isinstance(shown, Shown)
+    assert "Par is 11.1%, what zb-h1 scores" in SAY.say(shown.details[0])
+    assert "over par" in SAY.say(shown.details[0])

@@ -15,7 +15,7 @@ WANTED_STAGES, WANTED = 8, 0.1  # of the first calculation
 
 def facts() -> dict[str, str | int | float]:
     """See ``lesson22.toml``."""
-    known: dict[str, str | int | float] = {"stages": STAGES, "many": MANY}
+    known: dict[str, str | int | float] = {"stages": STAGES, "waited": STAGES - 1, "many": MANY}
     for stages in (2, 4, 8):
         known[f"naive_{stages}"] = f"{simulate('naive', stages, 1).bubble_fraction:.1%}".replace(".0%", "%")
     for name, microbatches in (("1", 1), ("4", 4), ("8", 8), ("many", MANY)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from lessons.checks.references.plans import best, computing, exchanging, held, stretch, summing, timed
+from lessons.checks.references.plans import PLANS, best, computing, exchanging, held, rate, stretch, summing, timed
 from lessons.figures.winners import Case, fastest, found
 from lessons.planning import Cluster, Model, Plan
 from sim.chip import chip_of
@@ -29,21 +29,48 @@ ROWS = {
     "crossing": Plan(8, 8, 16, zero=1),
 }
 CALCULATED = Plan(8, 16, 8, zero=1)
+TWIN = Case("gpt3-13b", 64, 128, slower=8)  # what the broken twin was asked
+BELIEVED = PLANS["rate"].mistakes["plans.rate.stride_in_the_question"]
 
 
-def _model() -> Model:
-    shape = MODELS[NAME]
-    return Model(total(shape), shape.layers, shape.hidden, shape.sequence, BATCH)
+def _model(name: str = NAME, batch: int = BATCH) -> Model:
+    shape = MODELS[name]
+    return Model(total(shape), shape.layers, shape.hidden, shape.sequence, batch)
 
 
-def _cluster(slower: int = 1) -> Cluster:
+def _cluster(slower: int = 1, gpus: int = GPUS) -> Cluster:
     """As the planner sees the machine; a GPU reaches what large products reach."""
     hardware, software = hardware_of(chip_of("a100")), software_of("2021", "a100")
     chip = hardware.chip
     return Cluster(
-        GPUS, hardware.local, chip.memory - RESERVED, chip.speed("bf16") * software.matmul, hardware.nvlink,
+        gpus, hardware.local, chip.memory - RESERVED, chip.speed("bf16") * software.matmul, hardware.nvlink,
         hardware.nic / slower,
     )  # fmt: skip
+
+
+def _promised(model: Model, plan: Plan, cluster: Cluster) -> float:
+    """Seconds of a step, as the broken twin has it."""
+    group = plan.dp, plan.tp, cluster
+    forgotten = exchanging(model, plan, cluster) * (1 - rate(*group) / BELIEVED(*group))
+    return timed(model, plan, cluster) - forgotten
+
+
+def _twin() -> dict[str, str | int | float]:
+    """What the broken twin chose and promised, what that takes, and what would have been best."""
+    model, cluster = _model(TWIN.model, TWIN.batch), _cluster(TWIN.slower, TWIN.gpus)
+    chosen, right = best(model, cluster, _promised), best(model, cluster)
+    assert chosen is not None
+    assert right is not None
+    return {
+        "twin_model": TWIN.model,
+        "twin_gpus": TWIN.gpus,
+        "twin_batch": TWIN.batch,
+        "twin_plan": _words(chosen),
+        "twin_promised": _short(_promised(model, chosen, cluster)),
+        "twin_step": _short(timed(model, chosen, cluster)),
+        "twin_right_plan": _words(right),
+        "twin_right_step": _short(timed(model, right, cluster)),
+    }
 
 
 def _words(plan: Plan) -> str:
@@ -116,4 +143,5 @@ def facts() -> dict[str, str | int | float]:
         "calculated_own": f"{model.parameters / 128 / 1e9:.3g}",
         "calculate_2_answer": round(days, 1),
         "calculate_2_tolerance": 0.03,
+        **_twin(),
     }

@@ -56,6 +56,8 @@ def facts() -> dict[str, str | int | float]:
         "many_time": show_time(many),
         "many_share": f"{_of('strong_efficiency', MANY, whole, NBYTES, ALPHA, SLOW):.0%}",
         "quarter_times": f"{many / half:.1f}",
+        "many_steps": f"{2 * (MANY - 1):,}",
+        "many_alpha": show_time(2 * (MANY - 1) * ALPHA),
         "predict_answer": round(few / many, 2),
         "predict_tolerance": 0.1,
         "calculate_1_answer": round(100 * idle, 1),
