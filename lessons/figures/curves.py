@@ -23,8 +23,8 @@ Show = Callable[[float], str]
 Path = Sequence[tuple[float, float]]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
-_NEAR = 16.0  # pixels from a point to its name, up or down, without a line between them
-_PLACES = tuple((across, up) for size in (12.0, 36.0, 60.0) for up in (-size, size) for across in (-10.0, 10.0))
+_NEAR = 12.0  # pixels from a point to its name, up or down, without a line between them
+_PLACES = tuple((across, up) for far in (_NEAR, 36.0, 60.0) for up in (-far, far) for across in (-far, far))
 
 
 def curves(
