@@ -8,6 +8,7 @@ from pathlib import Path
 from .answer import Answer, load_answer, read_answer, unwritten, used_by
 from .catalogue import Catalogue
 from .checks.bare import Bare
+from .checks.formula import Formula
 from .checks.launched import Launched
 from .checks.measurement import Measurement
 from .checks.pipelined import run_timetables
@@ -101,7 +102,8 @@ def _told(results: Iterator[Passed | Finding], wrong: set[str]) -> Iterator[Pass
 
 def _cheap(check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Said | Passed | Finding]:
     if not isinstance(check, (Bare, Launched, Trial)):
-        yield Said("check.reading", {"function": check.function})
+        begins = "check.computing" if isinstance(check, Formula) else "check.reading"
+        yield Said(begins, {"function": check.function})
         yield from check.cheap(answer, say)
 
 
@@ -109,5 +111,6 @@ def _on_ranks(
     check: Judged, answer: Answer, say: Catalogue, ranks: tuple[int, ...]
 ) -> Iterator[Said | Passed | Finding]:
     if isinstance(check, (Bare, Launched, Trial)):
-        yield Said("check.running", {"functions": [check.function]})
+        begins = "alone.check.running" if (ranks or check.ranks) == (1,) else "check.running"
+        yield Said(begins, {"functions": [check.function]})
         yield from check.dear(answer, say, ranks)

@@ -36,14 +36,16 @@ class Twin:
 class Lesson:
     """One lesson.
 
-    checks: in the order of the learner's file, cheap ones first within each. pieces: what later lessons can use, name →
-    (the learner's function, the library's, as ``module:name``). stub: the id of the sentence with which the stub fails.
-    core: it belongs to the core path; ``manifest.py`` knows.
+    checks: in the order of the learner's file, cheap ones first within each. pieces: what later lessons and its own
+    twin can use, name → (the learner's function, the library's, as ``module:name``). stub: the id of the sentence with
+    which the stub fails. core: it belongs to the core path; ``manifest.py`` knows. minutes: for its text, code, check
+    and questions; further: for what is beside the way, that is its twin, what is to calculate, real systems and papers.
     """
 
     number: int
     name: str
     minutes: int
+    further: int = 0
     needs: tuple[int, ...] = ()
     checks: tuple[Check, ...] = ()
     twin: Twin | None = None

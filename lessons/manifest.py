@@ -13,7 +13,7 @@ from .parts.real_world import REAL_WORLD
 from .parts.sharding import SHARDING
 from .parts.together import TOGETHER
 
-# The core path, marked with a star: what everybody should know, in about ten hours.
+# The core path, marked with a star: what everybody should know. How long it takes is counted: CONTRIBUTING.md says how.
 CORE = frozenset({*range(9), 11, 12, 13, 17, 18, 19, 22, 23, 25, 26, 32})
 # The parts by name (their titles are ``course.part.…``), without those that are still being written.
 PARTS: dict[str, tuple[Lesson, ...]] = {
@@ -47,5 +47,10 @@ def place(lesson: Lesson) -> int:
 
 
 def core_minutes() -> int:
-    """How long the core path takes."""
+    """How long the core path takes: text, code, checks and questions of its lessons."""
     return sum(lesson.minutes for lesson in COURSE if lesson.core)
+
+
+def core_further() -> int:
+    """How long what is beside it takes: twins, what is to calculate, real systems."""
+    return sum(lesson.further for lesson in COURSE if lesson.core)

@@ -66,8 +66,9 @@ class Reading:
     @property
     def where(self) -> str:
         """Its number, how long it takes, which lessons it builds on, and whether it belongs to the core path."""
-        number, minutes = self.lesson.number, self.lesson.minutes
+        number, minutes, further = self.lesson.number, self.lesson.minutes, self.lesson.further
         parts = [self.say("page.lesson", number=number), self.say("page.minutes", minutes=minutes)]
+        parts += [self.say("page.further", minutes=further)] if further else []
         needs = [needed for needed in self.lesson.needs if needed]  # nothing is lost without the tour
         parts += [self.say("page.needs", lessons=needs)] if needs else []
         return " · ".join([*parts, *([f"★ {self.say('page.core')}"] if self.lesson.core else [])])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..answer import Answer
 from ..catalogue import Catalogue
 from ..diagnosis import Broken, Rule, Unlike, diagnose
-from ..said import Finding, Passed, Said
+from ..said import Finding, Passed, Said, Speech
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,6 +35,11 @@ class Trial:
 
     def dear(self, answer: Answer, say: Catalogue, ranks: tuple[int, ...]) -> Iterator[Passed | Finding]:
         """Run it: what goes wrong on the way, then what comes out, then what it cost."""
+        sizes = ranks or self.ranks
+        for result in self._results(answer, say, sizes):
+            yield replace(result, sentence=_alone(result.sentence, say)) if sizes == (1,) else result
+
+    def _results(self, answer: Answer, say: Catalogue, sizes: tuple[int, ...]) -> Iterator[Passed | Finding]:
         from collectives.recorder import explain
 
         from ..picture import log_lines
@@ -42,7 +47,7 @@ class Trial:
         from .ledger import warm
 
         warm()
-        experiment, sizes, count = EXPERIMENTS[self.function], ranks or self.ranks, 0
+        experiment, count = EXPERIMENTS[self.function], 0
         first: dict[int, Recording] = {}
         experiment.warm()
         for size in sizes:
@@ -105,6 +110,13 @@ class Ended:
     outcome: Any
     peak: int
     until: int
+
+
+def _alone(what: Speech, say: Catalogue) -> Speech:
+    """What is said of ranks, in the words for one process, where there are such."""
+    if isinstance(what, Said) and say.has(f"alone.{what.id}"):
+        return replace(what, id=f"alone.{what.id}")
+    return what
 
 
 def _play(path: Path, source: str, function: str) -> list[Ended]:

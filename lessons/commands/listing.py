@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 
 from ..lines import pad, screen, wrap
-from ..manifest import COURSE, core_minutes
+from ..manifest import COURSE, core_further, core_minutes
 from ..reading import duration
 from ..workspace import State, Workspace
 
@@ -33,6 +33,7 @@ def main(args: argparse.Namespace) -> int:
                 "state": states[lesson.number],
                 "current": lesson is current,
                 "minutes": lesson.minutes,
+                "further": lesson.further,
                 "core": lesson.core,
                 "title": workspace.title(lesson),
                 "proves": say(f"course.{lesson.number:02}.proves"),
@@ -40,7 +41,7 @@ def main(args: argparse.Namespace) -> int:
             }
             for lesson in COURSE
         ]
-        write_json(args.json, {"lessons": rows, "core_minutes": core_minutes()})
+        write_json(args.json, {"lessons": rows, "core_minutes": core_minutes(), "core_further": core_further()})
         if args.json == "-":
             return 0
     words = {state: say(f"runner.state.{state}") for state in State}
@@ -58,7 +59,8 @@ def main(args: argparse.Namespace) -> int:
     core = [lesson for lesson in COURSE if lesson.core]
     done = sum(states[lesson.number] is State.PASSED for lesson in core)
     print()
-    workspace.tell("runner.list.core", lessons=len(core), done=done, time=duration(say, core_minutes()))
+    times = {"time": duration(say, core_minutes()), "further": duration(say, core_further())}
+    workspace.tell("runner.list.core", lessons=len(core), done=done, **times)
     return 0
 
 

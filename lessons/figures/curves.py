@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sim.draw.palette import text_on
@@ -19,6 +20,11 @@ _LEFT, _TOP, _WIDTH, _HEIGHT, _STRIP = 74.0, 56.0, 560.0, 300.0, 22.0
 
 
 Show = Callable[[float], str]
+Path = Sequence[tuple[float, float]]
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+_NEAR = 12.0  # pixels from a point to its name, up or down, without a line between them
+_PLACES = tuple((across, up) for far in (_NEAR, 36.0, 60.0) for up in (-far, far) for across in (-far, far))
 
 
 def curves(
@@ -49,16 +55,15 @@ def curves(
     for nbytes in _ticks(sizes):
         shapes.append(Line(((x(nbytes), _TOP), (x(nbytes), _TOP + _HEIGHT + _STRIP + 14)), RULE))
         shapes.append(Text(x(nbytes), _TOP + _HEIGHT + _STRIP + 24, show_x(nbytes), 12, MUTED, "middle"))
-    for number, (_, row) in enumerate(times.items()):
-        shapes += curve([(x(nbytes), y(seconds)) for nbytes, seconds in zip(sizes, row, strict=True)], number)
+    lines = [[(x(nbytes), y(seconds)) for nbytes, seconds in zip(sizes, row, strict=True)] for row in times.values()]
+    for number, line in enumerate(lines):
+        shapes += curve(line, number)
     names = list(times)
     for name, at in apart({name: y(times[name][-1]) for name in names}):
         shapes.append(Text(_LEFT + _WIDTH + 14, at, name, 13, COLOURS[names.index(name) % len(COLOURS)], bold=True))
+    taken: list[Box] = []
     for name, (across, up) in (points or {}).items():
-        shapes.append(Circle(x(across), y(up), 5, "#FFFFFF", INK))
-        room = text_width(name, 12) < x(across) - _LEFT - 10  # above the curve if so, else below
-        at, anchor = (-10, "end") if room else (10, "start")
-        shapes.append(Text(x(across) + at, y(up) + at, name, 12, INK, anchor))
+        shapes += _point(name, x(across), y(up), taken, lines)
     if len(times) > 1 and fastest:
         shapes += _fastest(sizes, times, x, say("page.sweep.fastest"))
     right = max(text_width(name, 13) for name in times)
@@ -67,6 +72,40 @@ def curves(
         for i, nbytes in enumerate(sizes)
     )
     return Picture(_LEFT + _WIDTH + 30 + right, _TOP + _HEIGHT + _STRIP + 44, title, what, shapes)
+
+
+def _point(name: str, x: float, y: float, taken: list[Box], lines: Sequence[Path]) -> Iterator[Shape]:
+    """A ring, and its name where that touches no curve and no other name; a thin line leads to one that is far off."""
+    width = text_width(name, 12)
+
+    def box(across: float, up: float) -> Box:
+        left = x + across - width * (across < 0)
+        return left - 3, y + up - 9, left + width + 3, y + up + 9
+
+    free = (at for at in _PLACES if _is_free(box(*at), taken, lines))
+    across, up = next(free, _PLACES[0])
+    taken.append(box(across, up))
+    if abs(up) > _NEAR:
+        yield Line(((x, y), (x + across, y + up)), MUTED)
+    yield Circle(x, y, 5, "#FFFFFF", INK)
+    yield Text(x + across + math.copysign(2, across), y + up, name, 12, INK, "end" if across < 0 else "start")
+
+
+def _is_free(box: Box, taken: Sequence[Box], lines: Sequence[Path]) -> bool:
+    """Whether it is inside of the picture, touches no other box, and no line goes through it."""
+    left, top, right, bottom = box
+    if left < _LEFT or right > _LEFT + _WIDTH or bottom > _TOP + _HEIGHT:
+        return False
+    if any(left < one[2] and one[0] < right and top < one[3] and one[1] < bottom for one in taken):
+        return False
+    return not any(left < x < right and top < y < bottom for line in lines for x, y in _along(line))
+
+
+def _along(line: Path) -> Iterator[tuple[float, float]]:
+    """Places on it, a few pixels from each other."""
+    for (x, y), (to_x, to_y) in pairwise(line):
+        count = 1 + int(math.hypot(to_x - x, to_y - y) / 3)
+        yield from ((x + (to_x - x) * at / count, y + (to_y - y) * at / count) for at in range(count + 1))
 
 
 def _decades(seconds: Sequence[float]) -> tuple[int, int]:

@@ -13,6 +13,7 @@ BUDGET: tuple[Lesson, ...] = (
         11,
         "memory_ledger",
         minutes=45,
+        further=15,
         needs=(1,),
         checks=(
             Formula("gpt_parameters"),
@@ -34,7 +35,8 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         12,
         "flops_and_days",
-        minutes=45,
+        minutes=35,
+        further=15,
         needs=(11,),
         checks=(
             Formula("layer_flops"),
@@ -56,7 +58,8 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         13,
         "mixed_precision",
-        minutes=40,
+        minutes=55,
+        further=15,
         needs=(5,),
         checks=(Formula("spacing"), Formula("loss_scale"), Trial("mixed_step")),
         twin=Twin(("memory.mixed_step.clipped_scaled",), (Trial("mixed_step"),)),
@@ -81,6 +84,7 @@ BUDGET: tuple[Lesson, ...] = (
         14,
         "recompute",
         minutes=45,
+        further=15,
         needs=(13,),
         checks=(Formula("peak_bytes"), Formula("best_segments"), Trial("checkpoint", ranks=(1,))),
         twin=Twin(("memory.checkpoint.other_mask",), (Trial("checkpoint", ranks=(1,)),)),
@@ -103,7 +107,8 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         15,
         "offload",
-        minutes=45,
+        minutes=35,
+        further=15,
         needs=(6, 14),
         checks=(
             Formula("forward_seconds"),
@@ -125,6 +130,7 @@ BUDGET: tuple[Lesson, ...] = (
         16,
         "quantization",
         minutes=50,
+        further=15,
         needs=(4, 13),
         checks=(
             Trial("quantize", ranks=(1,)),

@@ -68,11 +68,12 @@ _WALKS = Limit(
 _FOLDED = Limit(lambda n: 2 * _log2(n) - (n.bit_length() - 1), messages=lambda n: n.bit_length())
 
 COLLECTIVES: tuple[Lesson, ...] = (
-    Lesson(0, "tour", minutes=1, figures={"ring": Steps("ring", ranks=4)}, stub=""),
+    Lesson(0, "tour", minutes=5, figures={"ring": Steps("ring", ranks=4)}, stub=""),
     Lesson(
         1,
         "send_and_receive",
-        minutes=25,
+        minutes=40,
+        further=15,
         needs=(0,),
         checks=(
             Bare("rotate", case="rotate", limit=Limit(steps=lambda n: 2 if n % 2 == 0 else 3, messages=lambda n: 1)),
@@ -89,7 +90,8 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         2,
         "eight_operators",
-        minutes=40,
+        minutes=60,
+        further=10,
         needs=(1,),
         checks=tuple(
             Program(name, name, limit=Limit(steps=lambda n: 1, sent=share)) for name, share in _ONE_STEP.items()
@@ -101,7 +103,8 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         3,
         "naive_all_reduce",
-        minutes=30,
+        minutes=50,
+        further=15,
         needs=(1, 2),
         checks=(
             Bare("all_reduce_bare", case="all_reduce", limit=Limit(messages=lambda n: n - 1, memory=lambda n: _WHOLE)),
@@ -116,7 +119,8 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         4,
         "ring_reduce_scatter",
-        minutes=45,
+        minutes=35,
+        further=15,
         needs=(2, 3),
         checks=(
             Bare("reduce_scatter_bare", case="reduce_scatter", limit=_WALK),
@@ -131,6 +135,7 @@ COLLECTIVES: tuple[Lesson, ...] = (
         5,
         "ring_all_reduce",
         minutes=45,
+        further=20,
         needs=(4,),
         checks=(
             Bare("all_reduce_bare", case="all_reduce_op", limit=_WALKS),
@@ -151,7 +156,8 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         6,
         "alpha_beta",
-        minutes=40,
+        minutes=25,
+        further=5,
         needs=(5,),
         checks=(Formula("ring_time"), Formula("bus_bandwidth"), Formula("fit"), Measured()),
         figures={"bend": Sweep(("ring",), ranks=4, machine="laptop")},
@@ -161,6 +167,7 @@ COLLECTIVES: tuple[Lesson, ...] = (
         7,
         "trees_and_hierarchies",
         minutes=60,
+        further=15,
         needs=(5, 6),
         checks=(
             Program("tree_broadcast", "broadcast", chunks=1, limit=Limit(_log2, messages=_log2)),

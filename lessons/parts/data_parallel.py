@@ -13,6 +13,7 @@ DATA_PARALLEL: tuple[Lesson, ...] = (
         8,
         "dp_and_ddp",
         minutes=60,
+        further=20,
         needs=(3, 5),
         checks=(
             Formula("rows_of"),
@@ -32,7 +33,8 @@ DATA_PARALLEL: tuple[Lesson, ...] = (
     Lesson(
         9,
         "buckets_and_overlap",
-        minutes=40,
+        minutes=60,
+        further=20,
         needs=(6, 8),
         checks=(Formula("buckets"), Formula("finish_time"), Formula("best_cap"), Formula("hidden")),
         twin=Twin(
@@ -44,7 +46,8 @@ DATA_PARALLEL: tuple[Lesson, ...] = (
     Lesson(
         10,
         "your_ring_under_ddp",
-        minutes=30,
+        minutes=35,
+        further=10,
         needs=(5, 8, 9),
         checks=(Launched("train_on_ring", program="ring"), Formula("messages")),
         twin=Twin(("data_parallel.train_on_ring.unwrapped",), (Launched("train_on_ring", program="ring"),)),

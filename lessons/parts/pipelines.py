@@ -18,7 +18,8 @@ PIPELINES: tuple[Lesson, ...] = (
     Lesson(
         22,
         "naive_and_gpipe",
-        minutes=50,
+        minutes=75,
+        further=15,
         needs=(1,),
         checks=(
             Timetable("naive", "naive"),
@@ -34,6 +35,7 @@ PIPELINES: tuple[Lesson, ...] = (
         23,
         "one_forward_one_backward",
         minutes=50,
+        further=15,
         needs=(22,),
         checks=(
             Timetable("one_forward_one_backward", "1f1b"),
@@ -51,7 +53,8 @@ PIPELINES: tuple[Lesson, ...] = (
     Lesson(
         24,
         "zero_bubble",
-        minutes=45,
+        minutes=50,
+        further=15,
         needs=(23,),
         checks=(
             Trial("backward_in_two"),

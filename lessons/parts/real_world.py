@@ -21,7 +21,8 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         28,
         "save_kill_resume",
-        minutes=45,
+        minutes=70,
+        further=20,
         needs=(17,),
         checks=(
             Trial("write_safely", ranks=(2,)),
@@ -40,7 +41,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         29,
         "hangs",
-        minutes=40,
+        minutes=60,
         needs=(1, 5),
         checks=(Formula("waiting"), Formula("absent"), Formula("blame"), Formula("differing"), Hung()),
         figures={"skips": Flights("one rank skips a call"), "crosses": Flights("nobody is missing")},
@@ -49,7 +50,8 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         30,
         "inference",
-        minutes=40,
+        minutes=30,
+        further=15,
         needs=(11, 12),
         checks=(
             Formula("cache_bytes"),
@@ -70,7 +72,8 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         31,
         "gpu_day",
-        minutes=45,
+        minutes=65,
+        further=15,
         needs=(6,),
         checks=(
             Formula("busbw"),
@@ -100,7 +103,8 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         32,
         "capstone",
-        minutes=75,
+        minutes=60,
+        further=15,
         needs=(25,),
         checks=(
             Formula("parameters"),
@@ -109,6 +113,8 @@ REAL_WORLD: tuple[Lesson, ...] = (
             Formula("step_seconds"),
             Rehearsal(),
         ),
+        twin=Twin(("capstone.step_seconds.no_bubble",), (Formula("step_seconds"),)),
+        pieces={"sent": ("sent", "lessons.course.32_capstone.solution:sent")},
         figures={"seats": Seats(pp=2, dp=2, tp=2, marked=0)},
         questions=3,
     ),

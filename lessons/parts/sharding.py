@@ -135,7 +135,8 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         17,
         "zero_1_and_2",
-        minutes=60,
+        minutes=65,
+        further=20,
         needs=(5, 11),
         checks=(
             Formula("zero_bytes"),
@@ -153,7 +154,8 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         18,
         "zero_3_and_offload",
-        minutes=50,
+        minutes=45,
+        further=20,
         needs=(17,),
         checks=(
             Trial("gather_layer"),
@@ -171,7 +173,8 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         19,
         "column_and_row",
-        minutes=50,
+        minutes=55,
+        further=20,
         needs=(5,),
         checks=(
             Trial("own_part"),
@@ -197,7 +200,8 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         20,
         "mlp_and_attention",
-        minutes=50,
+        minutes=40,
+        further=15,
         needs=(19,),
         checks=(Trial("mlp"), Trial("qkv_part"), Trial("attention"), Trial("dropouts")),
         twin=Twin(("tensor.qkv_part.rows", "tensor.dropouts.same"), (Trial("qkv_part"), Trial("dropouts"))),
@@ -211,7 +215,8 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         21,
         "sequence_and_vocabulary",
-        minutes=50,
+        minutes=80,
+        further=15,
         needs=(19, 20),
         checks=(
             Trial("gather_places"),

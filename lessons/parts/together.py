@@ -14,7 +14,8 @@ TOGETHER: tuple[Lesson, ...] = (
     Lesson(
         25,
         "three_dimensions",
-        minutes=60,
+        minutes=75,
+        further=20,
         needs=(17, 19, 22),
         checks=(
             Formula("coordinates"),
@@ -35,7 +36,8 @@ TOGETHER: tuple[Lesson, ...] = (
     Lesson(
         26,
         "choosing",
-        minutes=60,
+        minutes=75,
+        further=5,
         needs=(25,),
         checks=(Formula("choose"), Formula("memory"), Formula("rate"), Formula("seconds"), Formula("best_plan")),
         twin=Twin(("plans.rate.stride_in_the_question",), (Formula("rate"), Formula("seconds"))),
@@ -55,7 +57,8 @@ TOGETHER: tuple[Lesson, ...] = (
     Lesson(
         27,
         "scaling",
-        minutes=40,
+        minutes=30,
+        further=15,
         needs=(6, 12),
         checks=(
             Formula("weak_time"),

@@ -90,6 +90,8 @@ def _not_a_number(evidence: Unlike) -> Finding | None:
 
 def _times(evidence: Unlike) -> Finding | None:
     """Everything is the number of ranks too large, or too small: a sum where a mean belongs, or the other way round."""
+    if evidence.size == 1:
+        return None
     for ratio, id in ((float(evidence.size), "trial.times"), (1 / evidence.size, "trial.share")):
         if all(
             _scaled(first.got, first.right, ratio, evidence.experiment.tolerance) for first in evidence.wrong.values()

@@ -7,7 +7,7 @@ from html import escape
 from ..catalogue import Catalogue
 from ..commands.resume import after
 from ..lesson import Lesson
-from ..manifest import COURSE, PARTS, core_minutes
+from ..manifest import COURSE, PARTS, core_further, core_minutes
 from ..reading import duration
 from ..workspace import State, Workspace
 from .hero import hero
@@ -30,7 +30,8 @@ def _welcome(workspace: Workspace) -> str:
     core = [lesson for lesson in COURSE if lesson.core]
     fields = {"lessons": len(COURSE), "time": duration(say, sum(lesson.minutes for lesson in COURSE))}
     facts = [say("site.index.lessons", **fields)]
-    facts.append(say("site.index.core", lessons=len(core), time=duration(say, core_minutes())))
+    core_time, further = duration(say, core_minutes()), duration(say, core_further())
+    facts.append(say("site.index.core", lessons=len(core), time=core_time, further=further))
     lesson, word = COURSE[0], "begin"
     if not workspace.is_new:
         way_on = workspace.next(workspace.current) if _done(workspace, workspace.current) else workspace.current

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from itertools import combinations, pairwise
 
 import pytest
 
@@ -280,6 +281,30 @@ def test_a_plot_has_its_curves_and_its_points() -> None:
     assert table[8] == ["295", "312", "989"]
     assert table[11] == ["one token times a matrix (H100): 1", "3.35"]
     assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plots"])
+
+
+def test_names_of_points_touch_neither_curves_nor_each_other() -> None:
+    from lessons.figures.curves import curves
+    from sim.draw.shapes import Line, Text, text_width
+
+    figure = KINDS["plots"]
+    assert isinstance(figure, Plots)
+    data = figure.data()
+    points = {SAY(f"plots.point.{name}"): at for name, at in data.points.items()}
+    picture = curves(data.x, data.curves, "", SAY, points=points, fastest=False)
+    names = [shape for shape in picture.shapes if isinstance(shape, Text) and shape.text in points]
+    lines = [shape.points for shape in picture.shapes if isinstance(shape, Line) and len(shape.points) > 2]
+    assert (len(names), len(lines)) == (len(points), len(data.curves))
+    boxes = []
+    for name in names:
+        left = name.x - text_width(name.text, name.size) * (name.anchor == "end")
+        boxes.append((left, name.y - 6, left + text_width(name.text, name.size), name.y + 6))
+    for left, top, right, bottom in boxes:
+        for (x, y), (to_x, to_y) in (pair for line in lines for pair in pairwise(line)):
+            places = [(x + (to_x - x) * at / 200, y + (to_y - y) * at / 200) for at in range(201)]
+            assert not [at for at in places if left <= at[0] <= right and top <= at[1] <= bottom]
+    for one, other in combinations(boxes, 2):
+        assert one[2] < other[0] or other[2] < one[0] or one[3] < other[1] or other[3] < one[1]
 
 
 def test_every_figure_of_the_course_is_drawn_on_both() -> None:

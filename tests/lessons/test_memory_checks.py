@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,12 @@ from lessons.catalogue import Catalogue
 from lessons.checks.experiments.memory import MEMORY
 from lessons.checks.experiments.precision import BEYOND, LARGE, SMALL, Batch, data, step
 from lessons.checks.experiments.quantization import REDUCE_SCATTER
+from lessons.checks.trial import Trial
+from lessons.course import __file__ as folder
 from lessons.course import __name__ as course
+from lessons.judge import judge
+from lessons.manifest import lesson_numbered
+from lessons.said import Finding, Passed, Said
 from parallel.precision import MixedPrecision, Precision
 
 EVERY = pytest.mark.parametrize("name", MEMORY)
@@ -89,3 +95,43 @@ def test_a_compressed_sum_is_off_by_its_roundings_only(size: int) -> None:
         assert float((parts - right).abs().max()) <= bound * (1 + 1e-5)
         lost = torch.stack([came["residual"] for came in outcomes]).sum(0)
         torch.testing.assert_close(parts + lost, right)
+
+
+# A function that is checked in one process is told nothing of ranks.
+
+
+@pytest.mark.parametrize("number", [14, 15, 16])
+def test_one_process_is_not_called_real_ranks(number: int) -> None:
+    lesson, say = lesson_numbered(number), Catalogue()
+    single = {check.function for check in lesson.checks if isinstance(check, Trial) and check.ranks == (1,)}
+    assert single
+    events = list(judge(lesson, Path(folder).parent / lesson.folder / "solution.py", say))
+    begun = [
+        say.say(one) for one in events if isinstance(one, Said) and one.fields.get("functions") in map(list, single)
+    ]
+    passed = [say.say(one.sentence) for one in events if isinstance(one, Passed) and one.function in single]
+    assert len(passed) == len(single)
+    assert not [sentence for sentence in begun + passed if "rank" in sentence or "real" in sentence]
+
+
+ODD = {
+    "values.none": "return print()",
+    "process.all_raised": "raise ValueError('no')",
+    "process.exited": "__import__('os')._exit(3)",
+    "trial.shape": "return torch.zeros(1)",
+    "trial.dtype": "return torch.zeros(codes.shape, dtype=torch.float64)",
+    "trial.kind": "return 'codes'",
+    "trial.nan": "return codes * float('nan')",
+    "trial.value": "return codes * 3.1416",
+}
+
+
+@pytest.mark.parametrize("sentence", ODD)
+def test_what_is_wrong_in_one_process_names_no_rank(sentence: str, tmp_path: Path) -> None:
+    path, say = tmp_path / "answer.py", Catalogue()
+    path.write_text(f"import torch\n\n\ndef dequantize(codes, scales, block):\n    {ODD[sentence]}\n")
+    events = judge(lesson_numbered(16), path, say)
+    finding = next(one for one in events if isinstance(one, Finding) and one.function == "dequantize")
+    assert isinstance(finding.sentence, Said)
+    assert finding.sentence.id == f"alone.{sentence}"
+    assert "rank" not in say.say(finding.sentence)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -105,6 +106,18 @@ def test_bytes_that_are_off_by_more_than_a_hundredth_are_a_finding(
 def test_the_run_of_the_capstone_is_the_one_in_its_formulas() -> None:
     assert Rehearsal().run() == TRAINED
     assert isinstance(TRAINED, Run)
+
+
+def test_the_broken_prediction_agrees_where_ranks_share_cores_and_only_there() -> None:
+    broken, solved = (
+        import_module(f"lessons.course.32_capstone.{name}").step_seconds for name in ("broken", "solution")
+    )
+    for run, pieces in REFERENCES["step_seconds"].examples:
+        if run.dp * run.pp * run.tp > pieces.cores:
+            assert broken(run, pieces) == solved(run, pieces)
+        else:
+            stretch = 1 + (run.pp - 1) / run.microbatches
+            assert solved(run, pieces) == pytest.approx(stretch * broken(run, pieces))
 
 
 def test_every_strategy_is_named_and_the_best_are_told() -> None:

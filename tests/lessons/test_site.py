@@ -469,5 +469,6 @@ def test_the_list_shows_the_core_path(here: Path, capsys: pytest.CaptureFixture[
     found = json.loads(capsys.readouterr().out)
     assert [row["lesson"] for row in found["lessons"] if row["core"]] == [one.number for one in COURSE if one.core]
     assert found["core_minutes"] == sum(one.minutes for one in COURSE if one.core)
+    assert found["core_further"] == sum(one.further for one in COURSE if one.core) > 0
     assert main(["list"]) == 0
     assert "★ The core path" in capsys.readouterr().out

@@ -1,6 +1,6 @@
 # expects: checkpoint: the second run is not recorded
-# finding: checkpoint process.all_raised
-# says: Every rank raised the same: RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn
+# finding: checkpoint alone.process.all_raised
+# says: It raised RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn
 from __future__ import annotations
 
 import math
