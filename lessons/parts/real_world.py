@@ -44,6 +44,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
         minutes=40,
         needs=(1, 5),
         checks=(Formula("waiting"), Formula("absent"), Formula("blame"), Formula("differing"), Hung()),
+        twin=Twin(("hangs.differing.position",), (Formula("differing"),)),
         figures={"skips": Flights("one rank skips a call"), "crosses": Flights("nobody is missing")},
         questions=3,
     ),
