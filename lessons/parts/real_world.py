@@ -45,7 +45,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
         needs=(1, 5),
         checks=(Formula("waiting"), Formula("absent"), Formula("blame"), Formula("differing"), Hung()),
         twin=Twin(("hangs.differing.position",), (Formula("differing"),)),
-        figures={"skips": Flights("one rank skips a call"), "crosses": Flights("nobody is missing")},
+        figures={"skips": Flights("one rank skips a call"), "crosses": Flights("each waits for the other")},
         questions=3,
     ),
     Lesson(

@@ -55,7 +55,7 @@ EXAMPLES = (
         [("0", _B, "started"), ("0", _A, "queued")] if r == 3 else [("0", _A, "started"), ("0", _B, "queued")]
         for r in range(4)
     ]),
-    _records("nobody is missing", {"0": (0, 1), "x": (0, 1)}, [[("0", _A, "started")], [("x", _A, "started")]]),
+    _records("each waits for the other", {"0": (0, 1), "x": (0, 1)}, [[("0", _A, "started")], [("x", _A, "started")]]),
     _records("one is held up elsewhere", _TWO, [
         [_DONE, ("tp", _A, "done"), ("dp", _A, "started")],
         [_DONE, ("tp", _A, "done"), ("0", _A, "started")],
