@@ -138,6 +138,9 @@ def _differences(english: str, other: str) -> Iterator[str]:
         one, two = compare(english), compare(other)
         if one != two:
             yield f"{what} {_listed(two)} where English has {_listed(one)}"
+    stars = re.search(r"\*\*\S.{0,19}", prose(other))
+    if stars:
+        yield f"stars that make nothing bold (a full stop before the closing ones?): {stars[0]!r}"
     left = list(_left(english, other))
     if left:
         yield f"still English: {left[0]!r}"

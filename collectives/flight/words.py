@@ -33,7 +33,9 @@ def ranks_in_words(ranks: Iterable[int]) -> Sentence:
             runs[-1].append(rank)
         else:
             runs.append([rank])
-    shown = [f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    shown: list[str] = []
+    for run in runs:
+        shown += [f"{run[0]}–{run[-1]}"] if len(run) > 2 else map(str, run)
     if len(ranks) == 1:
         return Sentence("flight.rank", "rank {ranks}", ranks=tuple(shown))
     return Sentence("flight.ranks", "ranks {ranks}", ranks=tuple(shown))

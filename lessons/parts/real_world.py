@@ -9,6 +9,7 @@ from ..checks.rehearsal import Rehearsal
 from ..checks.trial import Trial
 from ..figures import Flights, Plots, Reshard, Seats, Stacks, Timetable
 from ..lesson import Lesson, Twin
+from ..rules.resumed import lacking
 
 # timetables of lesson 31, and what works in each
 _CLOCKS = {
@@ -28,7 +29,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
             Trial("write_safely", ranks=(2,)),
             Trial("save_sharded"),
             Trial("load_resharded"),
-            Trial("hand_over"),
+            Trial("hand_over", rules=(lacking,)),
             Formula("save_every"),
         ),
         twin=Twin(
@@ -44,7 +45,8 @@ REAL_WORLD: tuple[Lesson, ...] = (
         minutes=60,
         needs=(1, 5),
         checks=(Formula("waiting"), Formula("absent"), Formula("blame"), Formula("differing"), Hung()),
-        figures={"skips": Flights("one rank skips a call"), "crosses": Flights("nobody is missing")},
+        twin=Twin(("hangs.differing.position",), (Formula("differing"),)),
+        figures={"skips": Flights("one rank skips a call"), "crosses": Flights("each waits for the other")},
         questions=3,
     ),
     Lesson(

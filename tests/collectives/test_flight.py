@@ -28,7 +28,7 @@ from collectives.flight.explanation import explain
 from collectives.flight.flight import DIRECTORY
 from collectives.flight.records import read_flights
 from collectives.flight.watcher import Watcher
-from collectives.flight.words import Finding
+from collectives.flight.words import Finding, ranks_in_words
 from collectives.log import Operation, as_line
 
 pytestmark = [
@@ -551,3 +551,9 @@ def in_turn():
             dist.send(torch.zeros(4), dst=1 - rank)
         else:
             dist.recv(torch.zeros(4), src=rank)
+
+
+def test_ranks_are_one_list_in_every_language():
+    said = ranks_in_words([0, 1, 3, 5, 6, 7])
+    assert said == "ranks 0, 1, 3, 5–7"
+    assert said.said_with({}, "，") == "ranks 0，1，3，5–7"

@@ -84,6 +84,7 @@ def test_a_right_translation_has_no_problems(tmp_path: Path) -> None:
         ("在 4 个", "在 5 个", "numerals '1', '2', '2', '5' where English has '1', '2', '2', '4'"),
         ("2(n−1)", "3(n−1)", "numerals"),
         ("你好，{name}：{count} 课。", "Hello, {name}: {count} lessons.", "still English"),
+        ("在 4 个", "**好。**在 4 个", "stars that make nothing bold"),
         ("参见 `dist.send`。", "参见 `dist.send`。It is 2(n−1) in all.", "still English"),
     ],
 )

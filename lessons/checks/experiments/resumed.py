@@ -16,6 +16,7 @@ from torch import Tensor
 from ..experiment import Example, Experiment
 
 AFTER = 3  # steps of the run that goes on
+PARTS = ("weight", "optimizer", "random", "position", "step")  # of a run, all that its next step depends on
 
 
 def _drawn(elements: int, seed: int) -> Tensor:
@@ -50,38 +51,62 @@ class Run:
             self.optimizer.step()
             self.position, self.step = self.position + 1, self.step + 1
 
+    def shares(self, other: Run) -> bool:
+        """Whether it has something of another run in memory, and not a copy of it."""
+        one = self.generator is other.generator or self.optimizer is other.optimizer
+        return one or not self._memory().isdisjoint(other._memory())
+
+    def _memory(self) -> set[int]:
+        states = [one for state in self.optimizer.state.values() for one in state.values()]
+        return {one.data_ptr() for one in (self.weight, *states) if isinstance(one, Tensor)}
+
+
+def _seed(rank: int) -> int:
+    """Of torch's own random numbers, from which no run draws."""
+    return 300 + rank
+
 
 def _over_arguments(example: Example, rank: int, size: int) -> tuple[Run, Run, Path]:
     elements, before = example
     old, new = Run.begin(elements, rank), Run.begin(elements, rank)
     old.train(before)
+    torch.manual_seed(_seed(rank))
     return old, new, Path(tempfile.mkdtemp(prefix="lesson-")) / "run.pt"
 
 
-def _went_on(arguments: tuple[Run, Run, Path], value: Any) -> Tensor:
-    _, new, path = arguments
+def _went_on(arguments: tuple[Run, Run, Path], value: Any) -> Tensor | str:
+    old, new, path = arguments
+    written = path.is_file()
     shutil.rmtree(path.parent)
+    if not written:
+        return "no file"
+    if new.shares(old):
+        return "shared"
     new.train(AFTER)
     return new.weight
 
 
-def _going_on(
-    example: Example, size: int, without: Sequence[str] = (), stream: Callable[[int], int] = lambda rank: rank
+def going_on(
+    example: Example,
+    size: int,
+    without: Sequence[str] = (),
+    stream: Callable[[int, Sequence[Run]], Tensor] = lambda rank, olds: olds[rank].generator.get_state(),
 ) -> list[Tensor]:
-    """without: what of a run does not come along. stream: whose random numbers a rank goes on with."""
-    elements, before = example
-    olds = [Run.begin(elements, rank) for rank in range(size)]
-    for old in olds:
-        old.train(before)
+    """The weights of all ranks at the end.
+
+    without: the ``PARTS`` of a run that do not come along. stream: the state of the random numbers with which a rank
+    goes on.
+    """
+    olds = _stopped(example, size)
     found = []
     for rank, old in enumerate(olds):
-        new = Run.begin(elements, rank)
+        new = Run.begin(example[0], rank)
         if "weight" not in without:
             new.weight.copy_(old.weight)
         if "optimizer" not in without:
             new.optimizer.load_state_dict(old.optimizer.state_dict())
         if "random" not in without:
-            new.generator.set_state(olds[stream(rank)].generator.get_state())
+            new.generator.set_state(stream(rank, olds))
         if "position" not in without:
             new.position = old.position
         if "step" not in without:
@@ -92,24 +117,34 @@ def _going_on(
     return [run.weight for run in found]
 
 
+def _stopped(example: Example, size: int) -> list[Run]:
+    elements, before = example
+    olds = [Run.begin(elements, rank) for rank in range(size)]
+    for old in olds:
+        old.train(before)
+    return olds
+
+
+def _of_torch(rank: int, olds: Sequence[Run]) -> Tensor:
+    """The state of torch's own random numbers."""
+    return torch.Generator().manual_seed(_seed(rank)).get_state()
+
+
 RESUMED: Mapping[str, Experiment] = {
     "hand_over": Experiment(
         examples=lambda size: ((5, 4), (3, 9)),
         arguments=_over_arguments,
         optimizes=True,
         outcome=_went_on,
-        expected=_going_on,
+        expected=going_on,
         mistakes={
-            "zero.hand_over.random": partial(_going_on, without=("random",)),
-            "zero.hand_over.optimizer": partial(_going_on, without=("optimizer",)),
-            "zero.hand_over.position": partial(_going_on, without=("position",)),
-            "zero.hand_over.step": partial(_going_on, without=("step",)),
-            "zero.hand_over.weight": partial(_going_on, without=("weight",)),
-            "zero.hand_over.usual": partial(_going_on, without=("random", "position", "step")),
-            "zero.hand_over.weight_only": partial(_going_on, without=("optimizer", "random", "position", "step")),
-            "zero.hand_over.random_and_position": partial(_going_on, without=("random", "position")),
-            "zero.hand_over.nothing": partial(_going_on, without=("weight", "optimizer", "random", "position", "step")),
-            "zero.hand_over.one_for_all": partial(_going_on, stream=lambda rank: 0),
+            **{f"zero.hand_over.{part}": partial(going_on, without=(part,)) for part in PARTS},
+            "zero.hand_over.nothing": partial(going_on, without=PARTS),
+            "zero.hand_over.one_for_all": partial(going_on, stream=lambda rank, olds: olds[0].generator.get_state()),
+            "zero.hand_over.stream_of_torch": partial(going_on, stream=_of_torch),
+            "zero.hand_over.other_tensor": lambda example, size: [old.weight for old in _stopped(example, size)],
+            "zero.hand_over.shared": lambda example, size: ["shared"] * size,
+            "zero.hand_over.no_file": lambda example, size: ["no file"] * size,
         },
         tolerance=0.0,
     ),

@@ -23,7 +23,10 @@ class Records(list[dict[str, Any]]):
         return f"<records: {self.name}>"
 
 
-def _records(name: str, groups: Mapping[str, Sequence[int]], calls: Sequence[Sequence[Call]]) -> Records:
+def _records(
+    name: str, groups: Mapping[str, Sequence[int]], calls: Sequence[Sequence[Call]], last: int = 100
+) -> Records:
+    """last: how many operations a record keeps."""
     found = Records()
     found.name = name
     for rank, own in enumerate(calls):
@@ -34,7 +37,7 @@ def _records(name: str, groups: Mapping[str, Sequence[int]], calls: Sequence[Seq
             counts[group] = seq + 1
             operations.append({"group": group, "seq": seq, "op": said.split()[0], "said": said, "state": state})
         members = {group: list(groups[group]) for group in counts}  # a rank knows the groups in which it has called
-        found.append({"rank": rank, "groups": members, "operations": operations})
+        found.append({"rank": rank, "groups": members, "operations": operations[-last:]})
     return found
 
 
@@ -52,7 +55,7 @@ EXAMPLES = (
         [("0", _B, "started"), ("0", _A, "queued")] if r == 3 else [("0", _A, "started"), ("0", _B, "queued")]
         for r in range(4)
     ]),
-    _records("nobody is missing", {"0": (0, 1), "x": (0, 1)}, [[("0", _A, "started")], [("x", _A, "started")]]),
+    _records("each waits for the other", {"0": (0, 1), "x": (0, 1)}, [[("0", _A, "started")], [("x", _A, "started")]]),
     _records("one is held up elsewhere", _TWO, [
         [_DONE, ("tp", _A, "done"), ("dp", _A, "started")],
         [_DONE, ("tp", _A, "done"), ("0", _A, "started")],
@@ -264,6 +267,12 @@ _BLAME = Reference(
 )  # fmt: skip
 
 
+def _by_position(records: Records) -> list[Place]:
+    """The n-th lines of all records beside each other, as far as the shortest reaches, named after the first."""
+    rows = zip(*(record["operations"] for record in records), strict=False)
+    return [(row[0]["group"], row[0]["seq"]) for row in rows if len({one["said"] for one in row}) > 1]
+
+
 def _callers(records: Records, part: Callable[[dict[str, Any]], object]) -> list[Place]:
     said: dict[Place, set[object]] = {}
     for record in records:
@@ -282,6 +291,12 @@ _DIFFERING = Reference(
             [("dp", _B, "done")],
             [("0", _A, "started")],
         ]),),
+        (_records("the oldest are overwritten", _TWO, [
+            [_DONE, ("0", _B, "done"), ("tp", _A, "done")],
+            [_DONE, ("0", _B, "done"), ("tp", _A, "done")],
+            [_DONE, ("0", _B, "done")],
+            [_DONE, ("0", _B, "done")],
+        ], last=2),),
     ),
     answer=differing,
     kind="items",
@@ -304,6 +319,7 @@ _DIFFERING = Reference(
         ),
         "hangs.differing.first_only": lambda records: differing(records)[:1],
         "hangs.differing.numbers": lambda records: [seq for _, seq in differing(records)],
+        "hangs.differing.position": _by_position,
         "hangs.differing.by_place": lambda records: sorted(
             {
                 ("0", at)

@@ -1,6 +1,6 @@
 # expects: hand_over: dropout draws other masks
 # finding: hand_over zero.hand_over.random
-# says: The state of the random numbers is missing: dropout draws other masks than it would have, from the first step on.
+# says: `new.generator` draws what it draws at the start of a run, so dropout takes other masks from the first step on. Its state was not saved, or not put back: `old.generator.get_state()`, `new.generator.set_state(…)`. (A seed says where the numbers began, not how many were drawn.)
 from __future__ import annotations
 
 import io

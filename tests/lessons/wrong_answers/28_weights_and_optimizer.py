@@ -1,6 +1,6 @@
 # expects: hand_over: what most people save
-# finding: hand_over zero.hand_over.usual
-# says: Weights and optimizer came along, and nothing else: the random numbers, the position in the data and the number of steps begin anew.
+# finding: hand_over zero.hand_over.several
+# says: Not everything came along; as at the start of a run are: the random numbers, the position in the data, the number of steps. The next step depends on each of them.
 from __future__ import annotations
 
 import io
