@@ -42,7 +42,8 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         29,
         "hangs",
-        minutes=60,
+        minutes=65,
+        further=15,
         needs=(1, 5),
         checks=(Formula("waiting"), Formula("absent"), Formula("blame"), Formula("differing"), Hung()),
         twin=Twin(("hangs.differing.position",), (Formula("differing"),)),

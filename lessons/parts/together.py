@@ -37,7 +37,7 @@ TOGETHER: tuple[Lesson, ...] = (
         26,
         "choosing",
         minutes=75,
-        further=5,
+        further=15,
         needs=(25,),
         checks=(Formula("choose"), Formula("memory"), Formula("rate"), Formula("seconds"), Formula("best_plan")),
         twin=Twin(("plans.rate.stride_in_the_question",), (Formula("rate"), Formula("seconds"))),
