@@ -20,14 +20,14 @@ def words_of(say: Catalogue) -> Words:
     """The words of pictures in a language."""
     from sim.words import Words
 
-    return Words(say.table("pictures"))
+    return Words(say.table("sim"))
 
 
 def show_words(say: Catalogue) -> Mapping[str, str]:
     """Those of drawings step by step."""
     from collectives.commands.showing import WORDS
 
-    return {**WORDS, **say.table("pictures")}
+    return {**WORDS, **say.table("sim")}
 
 
 def inline(picture: Picture) -> str:

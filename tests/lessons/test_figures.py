@@ -23,7 +23,6 @@ from lessons.figures import (
     Operators,
     Pipelines,
     Plot,
-    Plots,
     Replicas,
     Reshard,
     Run,
@@ -36,6 +35,7 @@ from lessons.figures import (
     Waits,
     Winners,
 )
+from lessons.figures.axis import across, upwards
 from lessons.figures.winners import Case, found
 from lessons.manifest import COURSE, lesson_numbered
 
@@ -74,10 +74,11 @@ KINDS: dict[str, Figure] = {
     "replicas": Replicas(gpus=3, rows=2),
     "backward": Backward(limits=(0, 1 << 40), ranks=4),
     "stacks": Stacks("ledger", "lessons.course.11_memory_ledger.facts:ledgers", "gigabytes", limit=80 * 2**30),
-    "plots": Plots("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
+    "plot": Plot("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
+    "linear": Plot("segments", "lessons.course.14_recompute.facts:segments", "segments", "bytes", log=""),
     **{
         kind.__name__.lower(): next(one for one in lesson_numbered(number).figures.values() if isinstance(one, kind))
-        for kind, number in ((Plot, 14), (Bars, 13), (Timetable, 15))
+        for kind, number in ((Bars, 13), (Timetable, 15))
     },
     "shards": Shards(),
     "gathered": Gathered(),
@@ -274,12 +275,22 @@ def test_a_stack_has_all_its_numbers_on_a_page() -> None:
 
 
 def test_a_plot_has_its_curves_and_its_points() -> None:
-    table = Rows(KINDS["plots"].html(SAY)).tables[0]
+    table = Rows(KINDS["plot"].html(SAY)).tables[0]
     assert table[0] == ["FLOPs a byte of memory traffic", "A100", "H100"]
     assert table[6] == ["153", "312", "513"]
     assert table[8] == ["295", "312", "989"]
     assert table[11] == ["one token times a matrix (H100): 1", "3.35"]
-    assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plots"])
+    assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plot"])
+
+
+def test_axes_have_round_numbers() -> None:
+    below = across(range(1, 17), str, log=False)
+    assert (below.ticks, below.share(1), below.share(16)) == ([5, 10, 15], 0, 1)
+    assert across([4.0**power for power in range(9)], str).ticks == [4.0**power for power in range(0, 9, 2)]
+    assert upwards([0.1, 3.3], str, log=False).ticks == [0, 1, 2, 3, 4]
+    assert upwards([3e5, 1.9 * 2**20], str, log=False, unit=2**20).ticks == [i * 2**19 for i in range(5)]
+    powers = upwards([0.2, 40], str)
+    assert (powers.ticks, powers.share(1)) == ([0.1, 1, 10, 100], pytest.approx(1 / 3))
 
 
 def test_every_figure_of_the_course_is_drawn_on_both() -> None:
@@ -293,7 +304,7 @@ def test_figures_speak_another_language(monkeypatch: pytest.MonkeyPatch) -> None
     say = Catalogue()
     words = {"show.rank": "进程 {rank}", "rank": "进程 {rank}", "show.chunk": "块"}
     table = say.table
-    monkeypatch.setattr(say, "table", lambda name: words if name == "pictures" else table(name))
+    monkeypatch.setattr(say, "table", lambda name: words if name == "sim" else table(name))
     assert "进程 3" in "\n".join(line.plain for line in Steps("ring", 4).lines(say, 80))
     for figure in KINDS.values():
         assert max(line.cell_len for line in figure.lines(say, 80)) <= 80

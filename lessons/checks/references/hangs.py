@@ -143,7 +143,7 @@ def _not(states: Sequence[str]) -> Callable[[list[dict[str, Any]]], dict[str, An
 _WAITING = Reference(
     examples=tuple((one,) for one in EXAMPLES),
     answer=waiting,
-    kind="items",
+    kind="list",
     same=_same_rows,
     mistakes={
         "hangs.waiting.last": _places(lambda operations: operations[-1] if operations else None),
@@ -181,7 +181,7 @@ def _by_count(records: Records, group: str, seq: int) -> list[int]:
 _ABSENT = Reference(
     examples=_asked(),
     answer=absent,
-    kind="items",
+    kind="list",
     same=_same_set,
     mistakes={
         "hangs.absent.came": _came,
@@ -238,7 +238,7 @@ def _blamed(held: bool = True, first: bool = True) -> Callable[[Records], list[t
 _BLAME = Reference(
     examples=tuple((one,) for one in EXAMPLES),
     answer=blame,
-    kind="items",
+    kind="list",
     same=_same_set,
     mistakes={
         "hangs.blame.held": _blamed(),
@@ -284,7 +284,7 @@ _DIFFERING = Reference(
         ]),),
     ),
     answer=differing,
-    kind="items",
+    kind="list",
     same=_same_set,
     mistakes={
         "hangs.differing.op_only": lambda records: _callers(records, lambda one: one["op"]),

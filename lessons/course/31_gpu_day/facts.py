@@ -9,7 +9,7 @@ from collectives.contract import contract_of
 from collectives.cost import Machine, predict
 from collectives.registry import find
 from collectives.span import Span
-from lessons.figures.plots import Data
+from lessons.figures.plot import Data
 from sim.nccl import Nccl, bus_bandwidth
 from sim.nodes import CUBE_MESH
 from sim.presets import find_machine
@@ -127,7 +127,7 @@ def cube() -> Data:
     """Bus bandwidth over the number of GPUs: from the links, and measured."""
     machine = find_machine("dgx-1v,latency=0")
     links = [bus_bandwidth(machine.network(1, gpus)) / 1e9 for gpus in MEASURED]
-    return Data(list(MEASURED), {"cube_links": links, "cube_measured": list(MEASURED.values())})
+    return Data(list(MEASURED), {"cube_links": links, "measured": list(MEASURED.values())})
 
 
 def one_channel() -> Sequence[Span]:
