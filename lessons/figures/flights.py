@@ -45,8 +45,7 @@ class Flights:
         )
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         legend = escape(say("page.flights.legend"))
-        style = f"--natural:{130 + 170 * (len(head) - 1)}px"
-        return f'<div class="paper scroll" tabindex="0" style="{style}">{table}</div><p class="note">{legend}</p>'
+        return f'<div class="paper scroll" tabindex="0">{table}</div><p class="note">{legend}</p>'
 
     def _rows(self, say: Catalogue) -> list[list[str]]:
         records = self._records()

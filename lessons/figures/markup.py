@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ..catalogue import Catalogue
     from .frames import Frame
 
+_READABLE = 9.5  # pixels of a letter
+
 
 def words_of(say: Catalogue) -> Words:
     """The words of pictures in a language."""
@@ -38,8 +40,16 @@ def inline(picture: Picture) -> str:
     mark = "p" + hashlib.sha256(text.encode()).hexdigest()[:8]
     text = re.sub(r'(\bid="|url\(#)', rf"\1{mark}-", text)
     text = text.replace('aria-labelledby="title desc"', f'aria-labelledby="{mark}-title {mark}-desc"')
-    style = f"--natural:{picture.width:.0f}px"
+    style = f"--least:{_least_width(picture):.0f}px"
     return f'<div class="paper scroll" tabindex="0" style="{style}">{text.strip()}</div>'
+
+
+def _least_width(picture: Picture) -> float:
+    """How narrow it may become: its smallest letters can still be read."""
+    from sim.draw.shapes import Text
+
+    smallest = min((shape.size for shape in picture.shapes if isinstance(shape, Text)), default=_READABLE)
+    return picture.width * min(1.0, _READABLE / smallest)
 
 
 def data_table(heads: Sequence[str], rows: Sequence[Sequence[str]], summary: str) -> str:
