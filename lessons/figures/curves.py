@@ -52,7 +52,9 @@ def curves(
         shapes += _curve([(x(place), y(value)) for place, value in zip(places, row, strict=True)], number)
     names = list(rows)
     for name, at in _apart({name: y(rows[name][-1]) for name in names}):
-        shapes.append(Text(_LEFT + _WIDTH + 14, at, name, 13, COLOURS[names.index(name) % len(COLOURS)], bold=True))
+        number = names.index(name)
+        shapes += [_line([(_LEFT + _WIDTH + 14, at), (_LEFT + _WIDTH + 38, at)], number)]
+        shapes += [_mark(_LEFT + _WIDTH + 26, at, number), Text(_LEFT + _WIDTH + 46, at, name, 13, INK)]
     for name, (place, value) in (points or {}).items():
         shapes.append(Circle(x(place), y(value), 5, "#FFFFFF", INK))
         room = text_width(name, 12) < x(place) - _LEFT - 10  # above the curve if so, else below
@@ -65,7 +67,7 @@ def curves(
         f"{below.show(places[i])}: {', '.join(f'{name} {left.show(row[i])}' for name, row in rows.items())}"
         for i in spread(len(places))
     )
-    return Picture(_LEFT + _WIDTH + 30 + right, end + (56 if below.name else 34), title, what, shapes)
+    return Picture(_LEFT + _WIDTH + 58 + right, end + (56 if below.name else 34), title, what, shapes)
 
 
 def spread(count: int) -> list[int]:
@@ -75,15 +77,19 @@ def spread(count: int) -> list[int]:
 
 
 def _curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape]:
+    yield _line(points, number)
+    for at in spread(len(points)):
+        yield _mark(*points[at], number)
+
+
+def _line(points: Sequence[tuple[float, float]], number: int) -> Line:
+    return Line(tuple(points), COLOURS[number % len(COLOURS)], 2, dashed=number % 2 == 1)
+
+
+def _mark(x: float, y: float, number: int) -> Shape:
     colour = COLOURS[number % len(COLOURS)]
-    yield Line(tuple(points), colour, 2, dashed=number % 2 == 1)
-    for x, y in (points[at] for at in spread(len(points))):
-        hollow = number // 2 % 2 == 1
-        fill = "#FFFFFF" if hollow else colour
-        if number % 2:
-            yield Rect(x - 3.5, y - 3.5, 7, 7, fill, "", colour)
-        else:
-            yield Circle(x, y, 4, fill, colour)
+    fill = "#FFFFFF" if number // 2 % 2 else colour
+    return Rect(x - 3.5, y - 3.5, 7, 7, fill, "", colour) if number % 2 else Circle(x, y, 4, fill, colour)
 
 
 def _apart(places: Mapping[str, float]) -> list[tuple[str, float]]:

@@ -154,14 +154,14 @@ def _spans(channels: int, launch: float = 0.0, ranks: int = 3, whole: float = 4.
         for channel in range(channels):
             name = f"{step}" if channels == 1 else f"{step}{'ab'[channel]}"
             if launch:
-                spans.append(Span(2, "compute", name, host, host + launch))
+                spans.append(Span(2, "compute", f"launch {name}", host, host + launch))
             host += launch
             start = max(host, wire, ready[channel])
             wire = start + part * DRAWN.beta
-            spans.append(Span(0, "compute", name, start, wire))
+            spans.append(Span(0, "compute", f"send {name}", start, wire))
             ready[channel] = wire + DRAWN.alpha
             if step < ranks - 1:
                 begin = max(ready[channel], adder)
                 ready[channel] = adder = begin + part * DRAWN.gamma
-                spans.append(Span(1, "compute", name, begin, adder))
+                spans.append(Span(1, "compute", f"reduce {name}", begin, adder))
     return spans
