@@ -36,8 +36,12 @@ from lessons.figures import (
     Winners,
 )
 from lessons.figures.axis import across, upwards
+from lessons.figures.markup import inline
 from lessons.figures.winners import Case, found
 from lessons.manifest import COURSE, lesson_numbered
+from sim.draw.palette import turned
+from sim.draw.shapes import Picture, Rect
+from sim.draw.shapes import Text as Label
 
 SAY = Catalogue()
 WAITING = "lessons.course.01_send_and_receive.facts:receive_first"
@@ -291,6 +295,15 @@ def test_axes_have_round_numbers() -> None:
     assert upwards([3e5, 1.9 * 2**20], str, log=False, unit=2**20).ticks == [i * 2**19 for i in range(5)]
     powers = upwards([0.2, 40], str)
     assert (powers.ticks, powers.share(1)) == ([0.1, 1, 10, 100], pytest.approx(1 / 3))
+
+
+def test_letters_on_a_dark_page_are_those_that_can_be_read_there() -> None:
+    box = Rect(0, 0, 50, 20, "#009E73")
+    shapes = [box, Label(25, 10, "B0", 11, "#000000", "middle"), Label(100, 10, "stage 0", 19, "#1B2330")]
+    drawn = inline(Picture(200, 20, "a", "b", shapes))
+    assert re.findall(r'<text (class="same" )?.*?>(.*?)<', drawn) == [('class="same" ', "B0"), ("", "stage 0")]
+    assert "--least:173px" in drawn  # at which its smallest letters, of 11 pixels, have 9.5
+    assert [turned(colour) for colour in ("#FFFFFF", "#000000", "#777777")] == ["#000000", "#FFFFFF", "#888888"]
 
 
 def test_every_figure_of_the_course_is_drawn_on_both() -> None:
