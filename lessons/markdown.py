@@ -12,7 +12,7 @@ from unicodedata import east_asian_width
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-_UNIT = re.compile(r"(?<=\d) (?=(?:[KMGT]iB|B|[mun]?s|[GM]B/s|[GM]bit/s)\b)")
+_UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]?i?B(?:/s)?|[mun]?s|[GM]bit/s|[GTP]?FLOPs?(?:/s)?)(?![\w/]))")
 
 
 def parse(text: str) -> list[Token]:

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from html import escape
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from .glossary import Linker, terms
@@ -18,6 +20,7 @@ from .reading import GRADES, Prediction, Question, Reading
 from .shell import ALONE, Shell
 
 _RELATION = {"previous": "prev", "next": "next"}
+_LONG = 24  # letters of a name that may be broken
 
 
 def page(
@@ -43,6 +46,7 @@ class Page:
         self.reading, self.say, self.command, self.shell = reading, reading.say, command, shell
         self.linker = Linker(terms(reading.say), shell.glossary)
         self.markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+        self.markdown.add_render_rule("code_inline", _code)
 
     def file(self, around: tuple[Reading | None, Reading | None]) -> str:
         reading, sections = self.reading, self.sections()
@@ -168,7 +172,7 @@ class Page:
             '<button type="button" class="copy" data-script hidden>'
             f'<span class="before">{before}</span><span class="after" role="status">{after}</span></button>'
         )
-        return f'<div class="command"><code>{escape(self.command(*words))}</code>{button}</div>'
+        return f'<div class="command"><code>{breakable(self.command(*words))}</code>{button}</div>'
 
     def hints(self) -> str:
         """Closed, from a nudge to near-code."""
@@ -220,3 +224,17 @@ def shown(number: float) -> str:
 
 def _html(content: str) -> Token:
     return Token("html_block", "", 0, content=content)
+
+
+def breakable(code: str) -> str:
+    """Markup of code whose lines may end at blanks; in a long name after a dot or the like; never in ``--``."""
+    words = []
+    for word in code.split(" "):
+        pieces = re.split(r"(?<=[._(,/=])(?=\w)", word) if len(word) > _LONG else [word]
+        marked = "<wbr>".join(map(escape, pieces))
+        words.append(re.sub(r"^--\w+", r"<span>\g<0></span>", marked))
+    return " ".join(words)
+
+
+def _code(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:
+    return f"<code>{breakable(tokens[at].content)}</code>"

@@ -90,11 +90,11 @@ def literals(text: str) -> Iterator[str]:
 
 
 def spoken_in_code() -> Texts:
-    """The sentences of ``collectives``, and the words of pictures."""
+    """The sentences of ``collectives``, and the words of ``sim``."""
     import collectives
     from sim.words import ENGLISH
 
-    return {"collectives": dict(sentences(Path(collectives.__file__).parent)), "pictures": ENGLISH}
+    return {"collectives": dict(sentences(Path(collectives.__file__).parent)), "sim": ENGLISH}
 
 
 def sentences(folder: Path) -> Iterator[tuple[str, str]]:

@@ -71,7 +71,7 @@ class Reading:
         parts += [self.say("page.further", minutes=further)] if further else []
         needs = [needed for needed in self.lesson.needs if needed]  # nothing is lost without the tour
         parts += [self.say("page.needs", lessons=needs)] if needs else []
-        return " · ".join([*parts, *([f"★ {self.say('page.core')}"] if self.lesson.core else [])])
+        return " · ".join([*parts, *([f"★\u00a0{self.say('page.core')}"] if self.lesson.core else [])])
 
     def has(self, key: str) -> bool:
         return self.say.has(f"{self.lesson.table}.{key}")

@@ -94,7 +94,7 @@ SYSTEMS: tuple[System, ...] = (
         ("parallel.tensor.mlp", "parallel.tensor.attention"),
         ("tests/parallel/test_tensor_layers.py", "tests/parallel/test_tensor_models.py"),
     ),
-    System("3-D parallel", (25, 32), ("parallel.mesh", "parallel.training"), ("tests/parallel/test_train.py",)),
+    System("3D parallel", (25, 32), ("parallel.mesh", "parallel.training"), ("tests/parallel/test_train.py",)),
     System(
         "Parameter and memory arithmetic",
         (11, 17),

@@ -3,8 +3,8 @@
 The first word of an id is the file, the rest are its tables: ``runner.next`` is ``next`` in ``runner.toml``,
 ``lesson04.hints.two`` is ``two`` of table ``hints`` in ``lesson04.toml``. Files are read when they are asked for.
 Fields stand in braces, ``{rank}``, as in ``str.format``; a brace itself is doubled. The sentences of ``collectives``
-and the words of pictures are English in the code; other languages have them in ``collectives.toml`` and
-``pictures.toml``.
+and the words of ``sim``'s pictures are English in the code; other languages have them in ``collectives.toml`` and
+``sim.toml``.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Reference:
     examples: tuple[Example, ...]
     answer: Callable[..., Any]
     mistakes: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    kind: Literal["number", "pair", "order", "items", "list", "word", "plan"] = "number"
+    kind: Literal["number", "pair", "order", "list", "word", "plan"] = "number"
     same: Callable[[object, object, Example], bool] = close
     exactly: Callable[[object, object, Example], bool] | None = None
 

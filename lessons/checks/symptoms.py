@@ -38,10 +38,9 @@ def symptom(kind: str, calls: Sequence[Call]) -> Said | None:
         "number": _number,
         "pair": _pair,
         "order": _order,
-        "items": _listed,
+        "list": _list,
         "word": _word,
         "plan": _plan,
-        "list": _list,
     }
     return look[kind](calls)
 
@@ -159,17 +158,6 @@ def _order(calls: Sequence[Call]) -> Said | None:
     return None
 
 
-def _listed(calls: Sequence[Call]) -> Said | None:
-    """What is no list, or one of another length."""
-    for call in calls:
-        if isinstance(call.got, (str, dict, set)) or not isinstance(call.got, (list, tuple)):
-            return Said("formula.items_kind", {**call.fields, "right": repr(call.right)[:120]})
-        if len(call.got) != len(call.right):
-            fields = {"length": len(call.got), "wanted": len(call.right)}
-            return Said("formula.items_length", {**call.fields, **fields})
-    return None
-
-
 def _word(calls: Sequence[Call]) -> Said | None:
     """What is none of the words."""
     words = list(dict.fromkeys(call.right for call in calls))
@@ -195,20 +183,23 @@ def _plan(calls: Sequence[Call]) -> Said | None:
 
 def _list(calls: Sequence[Call]) -> Said | None:
     """What a list lacks, or has too much; lists inside of it are looked through."""
-    for call in calls:
+    wrong = [(call, {**call.fields, "right": repr(plain(call.right))}) for call in calls if not call.ok]
+    for call, fields in wrong:
         if not isinstance(call.got, (list, tuple)):
-            return Said("formula.list_kind", {**call.fields, "right": repr(plain(call.right))})
-    for call in calls:
+            return Said("formula.list_kind", fields)
+    for call, fields in wrong:
         got, right = Counter(_items(call.got)), Counter(_items(call.right))
-        for name, those in (("missing", right - got), ("foreign", got - right)):
-            if those:
-                fields = {**call.fields, "those": sorted(map(str, those)), "right": repr(plain(call.right))}
-                return Said(f"formula.list_{name}", fields)
-    first = next(call for call in calls if not call.ok)
-    return Said("formula.list_order", {**first.fields, "right": repr(plain(first.right))})
+        missing, foreign = sorted(right - got), sorted(got - right)
+        if not (missing and foreign):  # else some items are others, and which they should be nobody can tell
+            name = "missing" if missing else "foreign" if foreign else "order"
+            return Said(f"formula.list_{name}", {**fields, "those": missing or foreign})
+    for call, fields in wrong:
+        if len(call.got) != len(call.right):
+            return Said("formula.list_length", {**fields, "length": len(call.got), "wanted": len(call.right)})
+    return None
 
 
-def _items(value: Any) -> list[object]:
+def _items(value: Any) -> list[str]:
     """Those of all lists inside, as texts: a learner may return anything."""
     if isinstance(value, (list, tuple, range)):
         return [item for one in value for item in _items(one)]

@@ -17,7 +17,6 @@ from .layer_times import LayerTimes
 from .operators import Operators
 from .pipelines import Pipelines
 from .plot import Plot
-from .plots import Plots
 from .replicas import Replicas
 from .reshard import Reshard
 from .run import Run
@@ -40,7 +39,6 @@ Figure: TypeAlias = (
     | LayerTimes
     | Pipelines
     | Stacks
-    | Plots
     | Seats
     | Winners
     | Flights
@@ -66,7 +64,6 @@ __all__ = [
     "Operators",
     "Pipelines",
     "Plot",
-    "Plots",
     "Replicas",
     "Reshard",
     "Run",

@@ -146,7 +146,8 @@ class Blocks:
 
         colour = scale(rank, self.ranks + 1)
         yield Rect(x, y, wide, high, colour, "", "#FFFFFF")
-        yield Text(x + wide / 2, y + high / 2, name, 13, text_on(colour), "middle", bold=True)
+        if name:
+            yield Text(x + wide / 2, y + high / 2, name, 13, text_on(colour), "middle", bold=True)
 
 
 def _rows(pieces: Sequence[list[Text]], width: int) -> Iterator[list[Text]]:

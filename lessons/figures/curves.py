@@ -1,25 +1,21 @@
-"""Curves on two logarithmic axes, times over sizes unless told otherwise; each has its own mark and its name."""
+"""Curves over two axes; each has its own mark and its name."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from sim.draw.palette import text_on
 from sim.draw.shapes import Circle, Line, Picture, Rect, Shape, Text, text_width
-from sim.units import show_bytes, show_time
 
-if TYPE_CHECKING:
-    from ..catalogue import Catalogue
+from .axis import Axis
 
 INK, MUTED, RULE = "#1B2330", "#5B6675", "#E3E7EC"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#7A5C00", "#56B4E9")  # Okabe and Ito's, the yellow darker
-_LEFT, _TOP, _WIDTH, _HEIGHT, _STRIP = 74.0, 56.0, 560.0, 300.0, 22.0
+_LEFT, _TOP, _WIDTH, _HEIGHT, _STRIP = 84.0, 56.0, 560.0, 300.0, 22.0
+_MARKS = 17  # on a curve
 
-
-Show = Callable[[float], str]
 Path = Sequence[tuple[float, float]]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
@@ -28,53 +24,61 @@ _PLACES = tuple((across, up) for far in (_NEAR, 36.0, 60.0) for up in (-far, far
 
 
 def curves(
-    sizes: Sequence[float],
-    times: Mapping[str, Sequence[float]],
+    places: Sequence[float],
+    rows: Mapping[str, Sequence[float]],
     title: str,
-    say: Catalogue,
-    show: tuple[Show, Show] = (show_bytes, show_time),
+    axes: tuple[Axis, Axis],
     points: Mapping[str, tuple[float, float]] | None = None,
-    fastest: bool = True,
+    fastest: str = "",
 ) -> Picture:
-    """show: how numbers are written below and at the left. points: single ones, with their names. fastest: a strip
-    below says which curve is lowest where."""
-    low, high = _decades([*(at for row in times.values() for at in row), *(at for _, at in (points or {}).values())])
-    show_x, show_y = show
+    """rows: a number at each place, by the name of the curve. axes: below and at the left. points: single ones, with
+    their names. fastest: what stands beside a strip that says which curve is lowest where; empty: there is none."""
+    below, left = axes
+    top = _TOP + 16 * bool(left.name)
+    foot = top + _HEIGHT
+    end = foot + (_STRIP + 10) * bool(fastest)
 
-    def x(nbytes: float) -> float:
-        return _LEFT + _WIDTH * math.log(nbytes / sizes[0]) / math.log(sizes[-1] / sizes[0])
+    def x(place: float) -> float:
+        return _LEFT + _WIDTH * below.share(place)
 
-    def y(seconds: float) -> float:
-        return _TOP + _HEIGHT * (1 - (math.log10(seconds) - low) / (high - low))
+    def y(value: float) -> float:
+        return foot - _HEIGHT * left.share(value)
 
     shapes: list[Shape] = [Text(20, 26, title, 15, INK, bold=True)]
-    for power in range(low, high + 1):
-        at = y(10.0**power)
-        shapes.append(Line(((_LEFT, at), (_LEFT + _WIDTH, at)), RULE))
-        shapes.append(Text(_LEFT - 8, at, show_y(10.0**power), 12, MUTED, "end"))
-    for nbytes in _ticks(sizes):
-        shapes.append(Line(((x(nbytes), _TOP), (x(nbytes), _TOP + _HEIGHT + _STRIP + 14)), RULE))
-        shapes.append(Text(x(nbytes), _TOP + _HEIGHT + _STRIP + 24, show_x(nbytes), 12, MUTED, "middle"))
-    lines = [[(x(nbytes), y(seconds)) for nbytes, seconds in zip(sizes, row, strict=True)] for row in times.values()]
+    if left.name:
+        shapes.append(Text(20, 50, left.name, 12, MUTED))
+    for tick in left.ticks:
+        shapes.append(Line(((_LEFT, y(tick)), (_LEFT + _WIDTH, y(tick))), RULE))
+        shapes.append(Text(_LEFT - 8, y(tick), left.show(tick), 12, MUTED, "end"))
+    for tick in below.ticks:
+        shapes.append(Line(((x(tick), top), (x(tick), end + 4)), RULE))
+        shapes.append(Text(x(tick), end + 16, below.show(tick), 12, MUTED, "middle"))
+    if below.name:
+        shapes.append(Text(_LEFT + _WIDTH / 2, end + 40, below.name, 12, MUTED, "middle"))
+    lines = [[(x(place), y(value)) for place, value in zip(places, row, strict=True)] for row in rows.values()]
     for number, line in enumerate(lines):
-        shapes += curve(line, number)
-    names = list(times)
-    for name, at in apart({name: y(times[name][-1]) for name in names}):
-        shapes.append(Text(_LEFT + _WIDTH + 14, at, name, 13, COLOURS[names.index(name) % len(COLOURS)], bold=True))
+        shapes += _curve(line, number)
+    names = list(rows)
+    for name, at in _apart({name: y(rows[name][-1]) for name in names}):
+        number = names.index(name)
+        shapes += [_line([(_LEFT + _WIDTH + 14, at), (_LEFT + _WIDTH + 38, at)], number)]
+        shapes += [_mark(_LEFT + _WIDTH + 26, at, number), Text(_LEFT + _WIDTH + 46, at, name, 13, INK)]
     taken: list[Box] = []
-    for name, (across, up) in (points or {}).items():
-        shapes += _point(name, x(across), y(up), taken, lines)
-    if len(times) > 1 and fastest:
-        shapes += _fastest(sizes, times, x, say("page.sweep.fastest"))
-    right = max(text_width(name, 13) for name in times)
+    for name, (place, value) in (points or {}).items():
+        shapes += _point(name, x(place), y(value), (top, foot), taken, lines)
+    if fastest:
+        shapes += _fastest(places, rows, x, foot + 10, fastest)
+    right = max(text_width(name, 13) for name in names)
     what = "; ".join(
-        f"{show_x(nbytes)}: {', '.join(f'{name} {show_y(row[i])}' for name, row in times.items())}"
-        for i, nbytes in enumerate(sizes)
+        f"{below.show(places[i])}: {', '.join(f'{name} {left.show(row[i])}' for name, row in rows.items())}"
+        for i in spread(len(places))
     )
-    return Picture(_LEFT + _WIDTH + 30 + right, _TOP + _HEIGHT + _STRIP + 44, title, what, shapes)
+    return Picture(_LEFT + _WIDTH + 58 + right, end + (56 if below.name else 34), title, what, shapes)
 
 
-def _point(name: str, x: float, y: float, taken: list[Box], lines: Sequence[Path]) -> Iterator[Shape]:
+def _point(
+    name: str, x: float, y: float, inside: tuple[float, float], taken: list[Box], lines: Sequence[Path]
+) -> Iterator[Shape]:
     """A ring, and its name where that touches no curve and no other name; a thin line leads to one that is far off."""
     width = text_width(name, 12)
 
@@ -82,7 +86,7 @@ def _point(name: str, x: float, y: float, taken: list[Box], lines: Sequence[Path
         left = x + across - width * (across < 0)
         return left - 3, y + up - 9, left + width + 3, y + up + 9
 
-    free = (at for at in _PLACES if _is_free(box(*at), taken, lines))
+    free = (at for at in _PLACES if _is_free(box(*at), inside, taken, lines))
     across, up = next(free, _PLACES[0])
     taken.append(box(across, up))
     if abs(up) > _NEAR:
@@ -91,10 +95,10 @@ def _point(name: str, x: float, y: float, taken: list[Box], lines: Sequence[Path
     yield Text(x + across + math.copysign(2, across), y + up, name, 12, INK, "end" if across < 0 else "start")
 
 
-def _is_free(box: Box, taken: Sequence[Box], lines: Sequence[Path]) -> bool:
+def _is_free(box: Box, inside: tuple[float, float], taken: Sequence[Box], lines: Sequence[Path]) -> bool:
     """Whether it is inside of the picture, touches no other box, and no line goes through it."""
     left, top, right, bottom = box
-    if left < _LEFT or right > _LEFT + _WIDTH or bottom > _TOP + _HEIGHT:
+    if left < _LEFT or right > _LEFT + _WIDTH or top < inside[0] or bottom > inside[1]:
         return False
     if any(left < one[2] and one[0] < right and top < one[3] and one[1] < bottom for one in taken):
         return False
@@ -108,31 +112,29 @@ def _along(line: Path) -> Iterator[tuple[float, float]]:
         yield from ((x + (to_x - x) * at / count, y + (to_y - y) * at / count) for at in range(count + 1))
 
 
-def _decades(seconds: Sequence[float]) -> tuple[int, int]:
-    """Powers of ten around all times."""
-    low, high = math.floor(math.log10(min(seconds))), math.ceil(math.log10(max(seconds)))
-    return low, max(high, low + 1)
+def spread(count: int) -> list[int]:
+    """Places out of ``count``, evenly and with both ends, as many as there are marks on a curve."""
+    most = min(count, _MARKS)
+    return [round(at * (count - 1) / max(1, most - 1)) for at in range(most)]
 
 
-def _ticks(sizes: Sequence[float]) -> list[float]:
-    """Every size whose label has room."""
-    apart = -(-len(sizes) * 70 // int(_WIDTH))
-    return list(sizes[::apart])
+def _curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape]:
+    yield _line(points, number)
+    for at in spread(len(points)):
+        yield _mark(*points[at], number)
 
 
-def curve(points: Sequence[tuple[float, float]], number: int) -> Iterator[Shape]:
+def _line(points: Sequence[tuple[float, float]], number: int) -> Line:
+    return Line(tuple(points), COLOURS[number % len(COLOURS)], 2, dashed=number % 2 == 1)
+
+
+def _mark(x: float, y: float, number: int) -> Shape:
     colour = COLOURS[number % len(COLOURS)]
-    yield Line(tuple(points), colour, 2, dashed=number % 2 == 1)
-    for x, y in points:
-        hollow = number // 2 % 2 == 1
-        fill = "#FFFFFF" if hollow else colour
-        if number % 2:
-            yield Rect(x - 3.5, y - 3.5, 7, 7, fill, "", colour)
-        else:
-            yield Circle(x, y, 4, fill, colour)
+    fill = "#FFFFFF" if number // 2 % 2 else colour
+    return Rect(x - 3.5, y - 3.5, 7, 7, fill, "", colour) if number % 2 else Circle(x, y, 4, fill, colour)
 
 
-def apart(places: Mapping[str, float]) -> list[tuple[str, float]]:
+def _apart(places: Mapping[str, float]) -> list[tuple[str, float]]:
     """Names at their places, moved down where they would touch."""
     found: list[tuple[str, float]] = []
     for name, at in sorted(places.items(), key=lambda item: item[1]):
@@ -141,19 +143,22 @@ def apart(places: Mapping[str, float]) -> list[tuple[str, float]]:
 
 
 def _fastest(
-    sizes: Sequence[float], times: Mapping[str, Sequence[float]], x: Callable[[float], float], words: str
+    places: Sequence[float],
+    rows: Mapping[str, Sequence[float]],
+    x: Callable[[float], float],
+    top: float,
+    words: str,
 ) -> Iterator[Shape]:
-    """A strip below the curves: which algorithm wins where."""
-    names = list(times)
-    best = [min(names, key=lambda name: times[name][at]) for at in range(len(sizes))]
-    top = _TOP + _HEIGHT + 10
+    """A strip below the curves: which one is lowest where."""
+    names = list(rows)
+    best = [min(names, key=lambda name: rows[name][at]) for at in range(len(places))]
     yield Text(_LEFT - 8, top + _STRIP / 2, words, 12, MUTED, "end")
     start = 0
-    for at in range(1, len(sizes) + 1):
-        if at < len(sizes) and best[at] == best[start]:
+    for at in range(1, len(places) + 1):
+        if at < len(places) and best[at] == best[start]:
             continue
-        left = x(sizes[start]) if not start else x(math.sqrt(sizes[start - 1] * sizes[start]))
-        right = x(sizes[-1]) if at == len(sizes) else x(math.sqrt(sizes[at - 1] * sizes[at]))
+        left = x(places[start]) if not start else x(math.sqrt(places[start - 1] * places[start]))
+        right = x(places[-1]) if at == len(places) else x(math.sqrt(places[at - 1] * places[at]))
         colour = COLOURS[names.index(best[start]) % len(COLOURS)]
         yield Rect(left, top, right - left, _STRIP, colour, "", "#FFFFFF")
         if text_width(best[start], 12) < right - left:

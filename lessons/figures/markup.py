@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sim.draw.shapes import Picture
+    from sim.draw.shapes import Circle, Picture, Rect
     from sim.words import Words
 
     from ..catalogue import Catalogue
     from .frames import Frame
+
+_READABLE = 9.5  # pixels of a letter
 
 
 def words_of(say: Catalogue) -> Words:
     """The words of pictures in a language."""
     from sim.words import Words
 
-    return Words(say.table("pictures"))
+    return Words(say.table("sim"))
 
 
 def show_words(say: Catalogue) -> Mapping[str, str]:
     """Those of drawings step by step."""
     from collectives.commands.showing import WORDS
 
-    return {**WORDS, **say.table("pictures")}
+    return {**WORDS, **say.table("sim")}
 
 
 def inline(picture: Picture) -> str:
@@ -35,11 +37,46 @@ def inline(picture: Picture) -> str:
     from sim.draw.svg import svg
 
     text = re.sub(r'<rect width="[\d.]+" height="[\d.]+" fill="#fff"/>', "", svg(picture), count=1)
+    same = iter(_same_in_the_dark(picture))
+    text = re.sub("<text ", lambda match: match[0] + 'class="same" ' * next(same), text)
     mark = "p" + hashlib.sha256(text.encode()).hexdigest()[:8]
     text = re.sub(r'(\bid="|url\(#)', rf"\1{mark}-", text)
     text = text.replace('aria-labelledby="title desc"', f'aria-labelledby="{mark}-title {mark}-desc"')
-    style = f"--natural:{picture.width:.0f}px"
+    style = f"--least:{_least_width(picture):.0f}px"
     return f'<div class="paper scroll" tabindex="0" style="{style}">{text.strip()}</div>'
+
+
+def _same_in_the_dark(picture: Picture) -> Iterator[bool]:
+    """Of every text, whether it stays as it is where a dark page turns the lightness of all colours round: black on
+    green is easier to read than white on the green that comes of it."""
+    from sim.draw.palette import text_on, turned
+    from sim.draw.shapes import Circle, Rect, Text
+
+    boxes: list[Rect | Circle] = []
+    for shape in picture.shapes:
+        if isinstance(shape, (Rect, Circle)):
+            boxes.append(shape)
+        elif isinstance(shape, Text):
+            below = next((box for box in reversed(boxes) if _covers(box, shape.x, shape.y)), None)
+            yield (
+                below is not None and shape.fill in ("#000000", "#FFFFFF") and text_on(turned(below.fill)) == shape.fill
+            )
+
+
+def _covers(box: Rect | Circle, x: float, y: float) -> bool:
+    from sim.draw.shapes import Circle
+
+    if isinstance(box, Circle):
+        return abs(x - box.x) <= box.radius and abs(y - box.y) <= box.radius
+    return box.x <= x <= box.x + box.width and box.y <= y <= box.y + box.height
+
+
+def _least_width(picture: Picture) -> float:
+    """How narrow it may become: its smallest letters can still be read."""
+    from sim.draw.shapes import Text
+
+    smallest = min((shape.size for shape in picture.shapes if isinstance(shape, Text)), default=_READABLE)
+    return picture.width * min(1.0, _READABLE / smallest)
 
 
 def data_table(heads: Sequence[str], rows: Sequence[Sequence[str]], summary: str) -> str:

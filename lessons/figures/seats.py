@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..catalogue import Catalogue
 
 _CELL, _ROW, _LEFT, _TOP = 62.0, 58.0, 84.0, 14.0
-_INK, _QUIET = "#1B2330", "#8C96A3"
+_INK, _QUIET = "#1B2330", "#5B6675"
 _GROUPS = {"tp": "#D55E00", "dp": "#0072B2", "pp": "#009E73"}  # each also has its name in the cell
 
 

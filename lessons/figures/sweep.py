@@ -47,15 +47,18 @@ class Sweep:
         return [*lines, Text(), *wrap(Text(legend, "dim"), width)]
 
     def html(self, say: Catalogue) -> str:
-        from sim.units import show_bytes
+        from sim.units import show_bytes, show_time
 
+        from .axis import across, upwards
         from .curves import curves
         from .markup import data_table, inline
 
         sizes = self.sizes(4)
         times = self.times(sizes)
         fields = {"collective": self.collective, "ranks": self.ranks, "machine": self.machine}
-        picture = curves(sizes, times, say("page.sweep.title", **fields), say)
+        axes = across(sizes, show_bytes), upwards([one for row in times.values() for one in row], show_time)
+        fastest = say("page.sweep.fastest") if len(times) > 1 else ""
+        picture = curves(sizes, times, say("page.sweep.title", **fields), axes, fastest=fastest)
         rows = []
         for at, nbytes in enumerate(sizes):
             least = min(row[at] for row in times.values())

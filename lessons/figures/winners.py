@@ -69,34 +69,36 @@ class Winners:
         return [*lines, Text(), *wrap(Text(say("page.winners.legend"), "dim"), width)]
 
     def html(self, say: Catalogue) -> str:
-        from sim.draw.shapes import Picture, Text
+        from sim.draw.shapes import Picture, Text, text_width
 
         from .markup import data_table, inline
 
         shapes: list[Shape] = []
+        heads = [self._heads(case, say) for case in self.cases]
+        wide = max(_WIDE, *(text_width(text, 11) + 10 for head in heads for text in head))
         for column, case in enumerate(self.cases):
-            x = _LEFT + column * _WIDE
-            for row, text in enumerate(self._heads(case, say)):
+            x = _LEFT + column * wide
+            for row, text in enumerate(heads[column]):
                 shapes.append(Text(x + 4, 12 + 14 * row, text, 11, _INK, bold=not row))
             for row, name in enumerate(STRATEGIES):
-                shapes += self._cell(case, name, x, _TOP + row * _HIGH, say)
+                shapes += self._cell(case, name, x, _TOP + row * _HIGH, wide - 8, say)
         for row, name in enumerate(STRATEGIES):
             shapes.append(Text(_LEFT - 10, _TOP + row * _HIGH + _HIGH / 2 - 3, name, 11, _INK, "end"))
-        width, height = _LEFT + len(self.cases) * _WIDE + 6, _TOP + len(STRATEGIES) * _HIGH
+        width, height = _LEFT + len(self.cases) * wide + 6, _TOP + len(STRATEGIES) * _HIGH
         legend = say("page.winners.legend")
         picture = inline(Picture(width, height, say("page.winners.title"), legend, shapes))
-        heads = ["", *(" ".join(self._heads(case, say)) for case in self.cases)]
         rows = [[name, *(self._plan(found(case), name) for case in self.cases)] for name in STRATEGIES]
-        return f'{picture}<p class="note">{legend}</p>' + data_table(heads, rows, say("page.winners.plans"))
+        return f'{picture}<p class="note">{legend}</p>' + data_table(
+            ["", *map(" ".join, heads)], rows, say("page.winners.plans")
+        )
 
-    def _cell(self, case: Case, name: str, x: float, y: float, say: Catalogue) -> Sequence[Shape]:
+    def _cell(self, case: Case, name: str, x: float, y: float, room: float, say: Catalogue) -> Sequence[Shape]:
         """A bar as long as the strategy is fast, and what it says."""
         from sim.draw.shapes import Rect, Text
 
         cells = found(case)
         text, best = self._words(cells, name, say)
         cell = cells.get(name)
-        room = _WIDE - 8
         shapes: list[Shape] = [Rect(x + 2, y, room, _HIGH - 6, _PAPER, tip=self._plan(cells, name))]
         if cell is not None and cell.seconds:
             share = fastest(cells) / cell.seconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..checks.formula import Formula
 from ..checks.trial import Trial
 from ..checks.weighed import Weighed
-from ..figures import Bars, Plot, Plots, Stacks, Timetable
+from ..figures import Bars, Plot, Stacks, Timetable
 from ..lesson import Lesson, Twin
 
 BUDGET: tuple[Lesson, ...] = (
@@ -51,7 +51,7 @@ BUDGET: tuple[Lesson, ...] = (
         ),
         figures={
             "parts": Stacks("flops", "lessons.course.12_flops_and_days.facts:shares", "percent"),
-            "roof": Plots("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
+            "roof": Plot("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
         },
         questions=3,
     ),
@@ -64,13 +64,7 @@ BUDGET: tuple[Lesson, ...] = (
         checks=(Formula("spacing"), Formula("loss_scale"), Trial("mixed_step")),
         twin=Twin(("memory.mixed_step.clipped_scaled",), (Trial("mixed_step"),)),
         figures={
-            "stall": Plot(
-                "lessons.course.13_mixed_precision.facts:stall",
-                x="memory.plot.step",
-                y="memory.plot.loss",
-                names=("memory.plot.fp32", "memory.plot.mixed", "memory.plot.fp16"),
-                log=True,
-            ),
+            "stall": Plot("stall", "lessons.course.13_mixed_precision.facts:stall", "step", "loss", log="y"),
             "sizes": Bars(
                 "lessons.course.13_mixed_precision.facts:sizes",
                 title="memory.plot.gradients",
@@ -89,13 +83,7 @@ BUDGET: tuple[Lesson, ...] = (
         checks=(Formula("peak_bytes"), Formula("best_segments"), Trial("checkpoint", ranks=(1,))),
         twin=Twin(("memory.checkpoint.other_mask",), (Trial("checkpoint", ranks=(1,)),)),
         figures={
-            "segments": Plot(
-                "lessons.course.14_recompute.facts:segments",
-                x="memory.plot.segments",
-                y="memory.plot.peak",
-                names=("memory.plot.measured", "memory.plot.formula"),
-                unit="bytes",
-            ),
+            "segments": Plot("segments", "lessons.course.14_recompute.facts:segments", "segments", "bytes", log=""),
             "timetable": Timetable(
                 "lessons.course.14_recompute.facts:timetable",
                 title="memory.plot.recompute",
@@ -141,12 +129,7 @@ BUDGET: tuple[Lesson, ...] = (
         ),
         twin=Twin(("memory.reduce_scatter_int8.of_gradient",), (Trial("reduce_scatter_int8"),)),
         figures={
-            "feedback": Plot(
-                "lessons.course.16_quantization.facts:feedback",
-                x="memory.plot.step",
-                y="memory.plot.off",
-                names=("memory.plot.without", "memory.plot.with"),
-            ),
+            "feedback": Plot("feedback", "lessons.course.16_quantization.facts:feedback", "step", "off", log=""),
         },
         questions=3,
     ),

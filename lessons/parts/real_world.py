@@ -7,7 +7,7 @@ from ..checks.formula import Formula
 from ..checks.hung import Hung
 from ..checks.rehearsal import Rehearsal
 from ..checks.trial import Trial
-from ..figures import Flights, Plots, Reshard, Seats, Stacks, Timetable
+from ..figures import Flights, Plot, Reshard, Seats, Stacks, Timetable
 from ..lesson import Lesson, Twin
 from ..rules.resumed import lacking
 
@@ -68,7 +68,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
         ),
         figures={
             "reads": Stacks("serving", "lessons.course.30_inference.facts:reads", "gigabytes"),
-            "rates": Plots("rates", "lessons.course.30_inference.facts:rates", "batch", "tokens_rate"),
+            "rates": Plot("rates", "lessons.course.30_inference.facts:rates", "batch", "tokens_rate"),
         },
         questions=3,
     ),
@@ -91,7 +91,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
             (Formula("busbw"), Formula("is_faster")),
         ),
         figures={
-            "cube": Plots("cube", "lessons.course.31_gpu_day.facts:cube", "gpus", "busbw"),
+            "cube": Plot("cube", "lessons.course.31_gpu_day.facts:cube", "gpus", "busbw", log=""),
             **{
                 name: Timetable(
                     f"lessons.course.31_gpu_day.facts:{name}",

@@ -6,7 +6,7 @@ from ..checks.compared import Compared
 from ..checks.formula import Formula
 from ..checks.planned import Planned
 from ..checks.trial import Trial
-from ..figures import Plots, Seats, Winners
+from ..figures import Plot, Seats, Winners
 from ..figures.winners import Case
 from ..lesson import Lesson, Twin
 
@@ -73,7 +73,7 @@ TOGETHER: tuple[Lesson, ...] = (
             ("scaling.weak_time.whole_compute", "scaling.strong_time.shared_bytes"),
             (Formula("weak_time"), Formula("strong_time")),
         ),
-        figures={"steps": Plots("steps", "lessons.course.27_scaling.facts:steps", "gpus", "seconds")},
+        figures={"steps": Plot("steps", "lessons.course.27_scaling.facts:steps", "gpus", "seconds")},
         questions=3,
     ),
 )

@@ -45,16 +45,14 @@ class _ColumnProduct(torch.autograd.Function):
             whole = exchange.all_gather(x.detach(), PLACES, tp.group)() if tp.sequence else x.detach()
             out = F.linear(whole, weight.detach(), None if bias is None else bias.detach())
         ctx.again = tp.sequence and tp.regather
-        ctx.tp, ctx.has_bias, ctx.layer = tp, bias is not None, layer
+        ctx.tp, ctx.layer = tp, layer
         ctx.save_for_backward(whole if tp.sequence and not tp.regather else x, weight)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,), (kept, weight), tp = gradients, ctx.saved_tensors, ctx.tp
-        of_x, of_weight, of_bias, *_ = ctx.needs_input_grad
-        if (of_weight or of_bias) and put_off(ctx.layer, kept, gradient):
-            of_weight = of_bias = False
+        of_x, of_weight, of_bias = wanted(ctx, kept, gradient)
         gathered = exchange.all_gather(kept, PLACES, tp.group, background=True) if ctx.again and of_weight else None
         pending = None
         if of_x:
@@ -66,10 +64,18 @@ class _ColumnProduct(torch.autograd.Function):
             )
         whole = gathered() if gathered is not None else kept
         weight_gradient = weight_product(gradient, whole) if of_weight else None
-        bias_gradient = gradient.flatten(0, -2).sum(0) if ctx.has_bias and of_bias else None
+        bias_gradient = gradient.flatten(0, -2).sum(0) if of_bias else None
         return pending() if pending is not None else None, weight_gradient, bias_gradient, None, None
 
 
 def weight_product(gradient: Tensor, x: Tensor) -> Tensor:
     """∂W = ∂Yᵀ X over all tokens: (…, f) and (…, h) → (f, h)."""
     return gradient.flatten(0, -2).mT @ x.flatten(0, -2)
+
+
+def wanted(ctx: Any, x: Tensor, gradient: Tensor) -> tuple[bool, bool, bool]:
+    """Which gradients a backward is to give, of input, weight and bias; False for those that the layer has put off."""
+    of_x, of_weight, of_bias, *_ = ctx.needs_input_grad
+    if (of_weight or of_bias) and put_off(ctx.layer, x, gradient):
+        return of_x, False, False
+    return of_x, of_weight, of_bias

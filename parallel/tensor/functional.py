@@ -40,8 +40,7 @@ def copy(x: Tensor, group: Group = None) -> Tensor:
 
     Input invariant, output replicated; gradient of the output partial, of the input invariant (all-reduce).
     """
-    out: Tensor = _Copy.apply(x, group)  # type: ignore[no-untyped-call]
-    return out
+    return _with_dual(_itself, reduce, x, group)
 
 
 def reduce(x: Tensor, group: Group = None) -> Tensor:
@@ -49,8 +48,7 @@ def reduce(x: Tensor, group: Group = None) -> Tensor:
 
     Input partial, output invariant; gradient of the output invariant, of the input replicated.
     """
-    out: Tensor = _Reduce.apply(x, group)  # type: ignore[no-untyped-call]
-    return out
+    return _with_dual(_sum, copy, x, group)
 
 
 def gather(x: Tensor, dim: int = -1, group: Group = None) -> Tensor:
@@ -58,8 +56,7 @@ def gather(x: Tensor, dim: int = -1, group: Group = None) -> Tensor:
 
     Input varying, output invariant; gradient of the output invariant, of the input varying.
     """
-    out: Tensor = _Gather.apply(x, dim, group)  # type: ignore[no-untyped-call]
-    return out
+    return _with_dual(_gathered, scatter, x, dim, group)
 
 
 def scatter(x: Tensor, dim: int = -1, group: Group = None) -> Tensor:
@@ -70,10 +67,8 @@ def scatter(x: Tensor, dim: int = -1, group: Group = None) -> Tensor:
     Raises:
         ValueError: the ranks do not divide the dimension.
     """
-    if x.shape[dim] % (size := dist.get_world_size(group)):
-        raise ValueError(f"x has {x.shape[dim]} places along dim={dim}, which {size} ranks do not divide: pad it")
-    out: Tensor = _Scatter.apply(x, dim, group)  # type: ignore[no-untyped-call]
-    return out
+    _check_divided(x, dim, group)
+    return _with_dual(own_slice, gather, x, dim, group)
 
 
 def all_gather(x: Tensor, dim: int = -2, group: Group = None) -> Tensor:
@@ -81,8 +76,7 @@ def all_gather(x: Tensor, dim: int = -2, group: Group = None) -> Tensor:
 
     Input varying, output replicated; gradient of the output partial, of the input varying.
     """
-    out: Tensor = _AllGather.apply(x, dim, group)  # type: ignore[no-untyped-call]
-    return out
+    return _with_dual(_gathered, reduce_scatter, x, dim, group)
 
 
 def reduce_scatter(x: Tensor, dim: int = -2, group: Group = None) -> Tensor:
@@ -93,10 +87,8 @@ def reduce_scatter(x: Tensor, dim: int = -2, group: Group = None) -> Tensor:
     Raises:
         ValueError: the ranks do not divide the dimension.
     """
-    if x.shape[dim] % (size := dist.get_world_size(group)):
-        raise ValueError(f"x has {x.shape[dim]} places along dim={dim}, which {size} ranks do not divide: pad it")
-    out: Tensor = _ReduceScatter.apply(x, dim, group)  # type: ignore[no-untyped-call]
-    return out
+    _check_divided(x, dim, group)
+    return _with_dual(_summed_slice, all_gather, x, dim, group)
 
 
 def own_slice(x: Tensor, dim: int, group: Group) -> Tensor:
@@ -104,80 +96,47 @@ def own_slice(x: Tensor, dim: int, group: Group) -> Tensor:
     return x.chunk(dist.get_world_size(group), dim)[dist.get_rank(group)].clone(memory_format=torch.contiguous_format)
 
 
-def _sum(x: Tensor, group: Group) -> Pending:
-    return exchange.all_reduce(x.clone(memory_format=torch.contiguous_format), group)
+def _check_divided(x: Tensor, dim: int, group: Group) -> None:
+    if x.shape[dim] % (size := dist.get_world_size(group)):
+        raise ValueError(f"x has {x.shape[dim]} places along dim={dim}, which {size} ranks do not divide: pad it")
 
 
-def _made(exchange: Callable[..., Pending], *args: Any) -> Tensor:
+def _itself(x: Tensor, group: Group) -> Tensor:
+    return x.view_as(x)
+
+
+def _sum(x: Tensor, group: Group) -> Tensor:
+    return _made(lambda: exchange.all_reduce(x.detach().clone(memory_format=torch.contiguous_format), group))
+
+
+def _gathered(x: Tensor, dim: int, group: Group) -> Tensor:
+    return _made(lambda: exchange.all_gather(x.detach(), dim, group))
+
+
+def _summed_slice(x: Tensor, dim: int, group: Group) -> Tensor:
+    return _made(lambda: exchange.reduce_scatter(x.detach(), dim, group))
+
+
+def _made(begin: Callable[[], Pending]) -> Tensor:
     """What an exchange makes; outside of a backward it is an activation, which a ledger knows by autograd's mode."""
     with torch.set_grad_enabled(current_pass() < 0):
-        return exchange(*args)()
+        return begin()()
 
 
-# Each backward calls the function that is its dual, so these can be differentiated twice.
+def _with_dual(forward: Callable[..., Tensor], dual: Callable[..., Tensor], x: Tensor, *where: Any) -> Tensor:
+    """``forward(x, *where)``, whose backward is ``dual(gradient, *where)``: that can be differentiated again."""
+    out: Tensor = _WithDual.apply(forward, dual, x, *where)  # type: ignore[no-untyped-call]
+    return out
 
 
-class _Copy(torch.autograd.Function):
+class _WithDual(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, group: Group) -> Tensor:
-        ctx.group = group
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return reduce(gradients[0], ctx.group), None
-
-
-class _Reduce(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, group: Group) -> Tensor:
-        ctx.group = group
-        return _made(_sum, x.detach(), group)
+    def forward(
+        ctx: Any, forward: Callable[..., Tensor], dual: Callable[..., Tensor], x: Tensor, *where: Any
+    ) -> Tensor:
+        ctx.dual, ctx.where = dual, where
+        return forward(x, *where)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return copy(gradients[0], ctx.group), None
-
-
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int, group: Group) -> Tensor:
-        ctx.dim, ctx.group = dim, group
-        return _made(exchange.all_gather, x.detach(), dim, group)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return scatter(gradients[0], ctx.dim, ctx.group), None, None
-
-
-class _Scatter(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int, group: Group) -> Tensor:
-        ctx.dim, ctx.group = dim, group
-        return own_slice(x, dim, group)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gather(gradients[0], ctx.dim, ctx.group), None, None
-
-
-class _AllGather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int, group: Group) -> Tensor:
-        ctx.dim, ctx.group = dim, group
-        return _made(exchange.all_gather, x.detach(), dim, group)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return reduce_scatter(gradients[0], ctx.dim, ctx.group), None, None
-
-
-class _ReduceScatter(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, dim: int, group: Group) -> Tensor:
-        ctx.dim, ctx.group = dim, group
-        return _made(exchange.reduce_scatter, x.detach(), dim, group)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return all_gather(gradients[0], ctx.dim, ctx.group), None, None
+        return None, None, ctx.dual(gradients[0], *ctx.where), *(None for _ in ctx.where)

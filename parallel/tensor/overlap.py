@@ -32,7 +32,7 @@ from collectives.executor import Progress, StepFailure
 from collectives.schedule import Recv, Reduce, Send
 
 from ..deferred import Deferring, put_off
-from .column import PLACES, weight_product
+from .column import PLACES, wanted, weight_product
 from .ranks import TensorParallel
 
 TAG = 1 << 29  # of our messages: below those of the executor, above those of users
@@ -142,16 +142,14 @@ class _GatherProduct(torch.autograd.Function):
                 _slot(whole, rank, tp.size).copy_(chunk)
 
         ring_gather(x, tp, use)
-        ctx.tp, ctx.has_bias, ctx.layer = tp, bias is not None, layer
+        ctx.tp, ctx.layer = tp, layer
         ctx.save_for_backward(x if whole is None else whole, weight)
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         (gradient,), (kept, weight), tp = gradients, ctx.saved_tensors, ctx.tp
-        of_x, of_weight, of_bias, *_ = ctx.needs_input_grad
-        if (of_weight or of_bias) and put_off(ctx.layer, kept, gradient):
-            of_weight = of_bias = False
+        of_x, of_weight, of_bias = wanted(ctx, kept, gradient)
         x_gradient = ring_scatter(lambda r: _slot(gradient, r, tp.size) @ weight, tp) if of_x else None
         weight_gradient = None
         if of_weight and tp.regather:
@@ -160,7 +158,7 @@ class _GatherProduct(torch.autograd.Function):
             ring_gather(kept, tp, lambda r, chunk: into.add_(weight_product(_slot(gradient, r, tp.size), chunk)))
         elif of_weight:
             weight_gradient = weight_product(gradient, kept)
-        bias_gradient = gradient.flatten(0, -2).sum(0) if ctx.has_bias and of_bias else None
+        bias_gradient = gradient.flatten(0, -2).sum(0) if of_bias else None
         return x_gradient, weight_gradient, bias_gradient, None, None
 
 

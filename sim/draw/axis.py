@@ -45,6 +45,8 @@ def time_text(time: float, unit: str, words: Words) -> str:
 
 def value_text(value: float, unit: str, words: Words) -> str:
     """A value of a curve: bytes in binary units, all else as it is."""
+    if value == 1 and f"one.{unit}" in words:
+        return words.counted(unit, 1)
     return show_bytes(value) if unit in ("B", "bytes") else f"{value:.4g} {unit_text(unit, words)}".rstrip()
 
 

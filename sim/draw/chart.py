@@ -60,7 +60,7 @@ def chart(replay: Replay) -> Picture:
 def _left(replay: Replay, rows: list[Row]) -> float:
     """Room for the names, and for the streams where there are several."""
     names = [*(name_of(replay, row.rank) for row in rows), *(curve.name for curve in replay.links)]
-    left = 24.0 + min(max([*map(cell_len, names), 4]), 28) * 7
+    left = 30.0 + min(max([*map(cell_len, names), 4]), 28) * 7
     streams = {row.stream for row in rows}
     longest = max((cell_len(spoken(stream, replay.words)) for stream in streams), default=0)
     return left + (58 + 6 * max(0, longest - 10)) * (len(streams) > 1)

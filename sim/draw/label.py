@@ -75,7 +75,7 @@ def _cargo(name: str) -> str:
 
 
 def _number(name: str) -> str:
-    match = re.search(r" (\d+)$", name)
+    match = re.search(r" (\d+[a-z]?)$", name)
     return match[1] if match else ""
 
 

@@ -65,6 +65,14 @@ def text_on(colour: str) -> str:
     return "#FFFFFF" if 1.05 / (luminance + 0.05) > (luminance + 0.05) / 0.05 else "#000000"
 
 
+def turned(colour: str) -> str:
+    """What CSS's ``invert(1) hue-rotate(180deg)`` makes of it: light for dark, of nearly the same hue."""
+    red, green, blue = (255 - c for c in _channels(colour))
+    rows = ((-0.574, 1.43, 0.144), (0.426, 0.43, 0.144), (0.426, 1.43, -0.856))
+    found = (round(r * red + g * green + b * blue) for r, g, b in rows)
+    return "#" + "".join(f"{min(255, max(0, c)):02X}" for c in found)
+
+
 def _channels(colour: str) -> list[int]:
     return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 

@@ -76,5 +76,5 @@ const bytesText = (n) => {
   for (const unit of ["B", "KiB", "MiB", "GiB"]) { if (n < 1024) return digits(n) + " " + unit; n /= 1024; }
   return digits(n) + " TiB";
 };
-const valueText = (value, unit) => (unit === "B" || unit === "bytes" ? bytesText(value) : digits(value) + " " + unit);
+const valueText = (value, unit, short = false) => (unit === "B" || unit === "bytes" ? bytesText(value) : digits(value) + (short ? "" : " " + unit));
 const boxAt = (row, t) => { const i = last(row.starts, t); return i >= 0 && t < row.ends[i] ? i : -1; };

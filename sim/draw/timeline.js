@@ -36,6 +36,7 @@ function arrange() { // where each lane is: boxes of a row, a link, or a rank's 
   const names = widest(chart.lanes.filter((lane) => lane.kind !== "heading").map((lane) => lane.name));
   chart.left = Math.ceil(Math.min(names, 180) + (streams ? widest(chart.lanes.map((lane) => lane.stream)) + 12 : 0) + 10);
   chart.width = $("chart").clientWidth;
+  chart.right = chart.width < 480 ? 60 : 96; // a phone has room for the number alone; its unit stands in the heading
   const inset = $("chart").getBoundingClientRect().left - 20; // the slider's thumb is above the cursor, as far as it is half its own width
   $("slide").style.padding = "0 " + (inset + chart.right - 8) + "px 0 " + (inset + chart.left - 8) + "px";
   for (const id of ["base", "over"]) {
@@ -188,7 +189,7 @@ function drawOver(t) {
       if (lane.row.main) context.fillText(run.labels[lane.row.labels[i]][1], right + 12, middle, chart.right - 12);
     } else if (lane.kind !== "heading") {
       const i = last(lane.curve.times, t), value = i < 0 ? 0 : lane.curve.values[i], limit = lane.curve.limit;
-      const text = lane.kind === "links" && limit ? digits(value) + " (" + Math.round(100 * value / limit) + "%)" : valueText(value, lane.curve.unit);
+      const text = lane.kind === "links" && limit ? digits(value) + " (" + Math.round(100 * value / limit) + "%)" : valueText(value, lane.curve.unit, chart.right < 96);
       context.fillText(text, right + 12, middle, chart.right - 12);
     }
   }

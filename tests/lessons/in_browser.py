@@ -29,7 +29,7 @@ class Elements(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, {key: value or "" for key, value in attrs}))
-        if tag not in ("input", "meta", "link", "br"):
+        if tag not in ("input", "meta", "link", "br", "wbr"):
             self._open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

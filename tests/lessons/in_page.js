@@ -86,3 +86,29 @@ async function plays() {
   inside.document.getElementById("step").click(); // frames come when the browser has time; a step comes at once
   return [inside.__ready, inside.__errors, before, playing, inside.__state().t > 0];
 }
+// Letters of pictures that cannot be read: too small, or too faint on the box or the paper that lies behind them.
+function unread(dark) {
+  const linear = (c) => (c /= 255) <= .04045 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => .2126 * linear(r) + .7152 * linear(g) + .0722 * linear(b);
+  const rgb = (one) => getComputedStyle(one).fill.match(/[\d.]+/g).slice(0, 3).map(Number);
+  const rows = [[-.574, 1.43, .144], [.426, .43, .144], [.426, 1.43, -.856]]; // hue-rotate(180deg)
+  const turned = (colour) => rows.map((row) => Math.min(255, Math.max(0, row.reduce((sum, m, i) => sum + m * (255 - colour[i]), 0))));
+  const seen = (one) => dark && !one.classList.contains("same") ? turned(rgb(one)) : rgb(one);
+  const found = new Set();
+  for (const svg of all(".paper svg")) {
+    const boxes = [], title = svg.querySelector("title").textContent;
+    for (const one of all("rect, circle, text", svg).filter((one) => !one.closest("defs"))) {
+      const place = one.getBoundingClientRect(), fill = one.getAttribute("fill");
+      if (one.tagName !== "text") {
+        if (!fill.startsWith("url")) boxes.push([place, seen(one)]);
+        continue;
+      }
+      const [x, y] = [(place.left + place.right) / 2, (place.top + place.bottom) / 2];
+      const under = boxes.findLast(([box]) => box.left <= x && x <= box.right && box.top <= y && y <= box.bottom);
+      const [a, b] = [light(seen(one)), under ? light(under[1]) : dark ? 0 : 1];
+      const contrast = (Math.max(a, b) + .05) / (Math.min(a, b) + .05), size = parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a;
+      if (contrast < 4.5 || size < 8.4) found.add(`${title}: ${one.textContent}: ${contrast.toFixed(2)}, ${size.toFixed(1)} px`);
+    }
+  }
+  return [...found];
+}

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 
 import pytest
 
@@ -24,7 +24,6 @@ from lessons.figures import (
     Operators,
     Pipelines,
     Plot,
-    Plots,
     Replicas,
     Reshard,
     Run,
@@ -37,8 +36,14 @@ from lessons.figures import (
     Waits,
     Winners,
 )
+from lessons.figures.axis import across, upwards
+from lessons.figures.curves import curves
+from lessons.figures.markup import inline
 from lessons.figures.winners import Case, found
 from lessons.manifest import COURSE, lesson_numbered
+from sim.draw.palette import turned
+from sim.draw.shapes import Line, Picture, Rect, text_width
+from sim.draw.shapes import Text as Label
 
 SAY = Catalogue()
 WAITING = "lessons.course.01_send_and_receive.facts:receive_first"
@@ -75,10 +80,11 @@ KINDS: dict[str, Figure] = {
     "replicas": Replicas(gpus=3, rows=2),
     "backward": Backward(limits=(0, 1 << 40), ranks=4),
     "stacks": Stacks("ledger", "lessons.course.11_memory_ledger.facts:ledgers", "gigabytes", limit=80 * 2**30),
-    "plots": Plots("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
+    "plot": Plot("roof", "lessons.course.12_flops_and_days.facts:roof", "intensity", "rate"),
+    "linear": Plot("segments", "lessons.course.14_recompute.facts:segments", "segments", "bytes", log=""),
     **{
         kind.__name__.lower(): next(one for one in lesson_numbered(number).figures.values() if isinstance(one, kind))
-        for kind, number in ((Plot, 14), (Bars, 13), (Timetable, 15))
+        for kind, number in ((Bars, 13), (Timetable, 15))
     },
     "shards": Shards(),
     "gathered": Gathered(),
@@ -275,24 +281,41 @@ def test_a_stack_has_all_its_numbers_on_a_page() -> None:
 
 
 def test_a_plot_has_its_curves_and_its_points() -> None:
-    table = Rows(KINDS["plots"].html(SAY)).tables[0]
+    table = Rows(KINDS["plot"].html(SAY)).tables[0]
     assert table[0] == ["FLOPs a byte of memory traffic", "A100", "H100"]
     assert table[6] == ["153", "312", "513"]
     assert table[8] == ["295", "312", "989"]
     assert table[11] == ["one token times a matrix (H100): 1", "3.35"]
-    assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plots"])
+    assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plot"])
+
+
+def test_axes_have_round_numbers() -> None:
+    below = across(range(1, 17), str, log=False)
+    assert (below.ticks, below.share(1), below.share(16)) == ([5, 10, 15], 0, 1)
+    assert across([4.0**power for power in range(9)], str).ticks == [4.0**power for power in range(0, 9, 2)]
+    assert upwards([0.1, 3.3], str, log=False).ticks == [0, 1, 2, 3, 4]
+    assert upwards([3e5, 1.9 * 2**20], str, log=False, unit=2**20).ticks == [i * 2**19 for i in range(5)]
+    powers = upwards([0.2, 40], str)
+    assert (powers.ticks, powers.share(1)) == ([0.1, 1, 10, 100], pytest.approx(1 / 3))
+
+
+def test_letters_on_a_dark_page_are_those_that_can_be_read_there() -> None:
+    box = Rect(0, 0, 50, 20, "#009E73")
+    shapes = [box, Label(25, 10, "B0", 11, "#000000", "middle"), Label(100, 10, "stage 0", 19, "#1B2330")]
+    drawn = inline(Picture(200, 20, "a", "b", shapes))
+    assert re.findall(r'<text (class="same" )?.*?>(.*?)<', drawn) == [('class="same" ', "B0"), ("", "stage 0")]
+    assert "--least:173px" in drawn  # at which its smallest letters, of 11 pixels, have 9.5
+    assert [turned(colour) for colour in ("#FFFFFF", "#000000", "#777777")] == ["#000000", "#FFFFFF", "#888888"]
 
 
 def test_names_of_points_touch_neither_curves_nor_each_other() -> None:
-    from lessons.figures.curves import curves
-    from sim.draw.shapes import Line, Text, text_width
-
-    figure = KINDS["plots"]
-    assert isinstance(figure, Plots)
+    figure = KINDS["plot"]
+    assert isinstance(figure, Plot)
     data = figure.data()
-    points = {SAY(f"plots.point.{name}"): at for name, at in data.points.items()}
-    picture = curves(data.x, data.curves, "", SAY, points=points, fastest=False)
-    names = [shape for shape in picture.shapes if isinstance(shape, Text) and shape.text in points]
+    points = {SAY(f"plot.point.{name}"): at for name, at in data.points.items()}
+    values = [*chain.from_iterable(data.curves.values()), *(value for _, value in points.values())]
+    picture = curves(data.x, data.curves, "", (across(data.x, str), upwards(values, str)), points)
+    names = [shape for shape in picture.shapes if isinstance(shape, Label) and shape.text in points]
     lines = [shape.points for shape in picture.shapes if isinstance(shape, Line) and len(shape.points) > 2]
     assert (len(names), len(lines)) == (len(points), len(data.curves))
     boxes = []
@@ -318,7 +341,7 @@ def test_figures_speak_another_language(monkeypatch: pytest.MonkeyPatch) -> None
     say = Catalogue()
     words = {"show.rank": "进程 {rank}", "rank": "进程 {rank}", "show.chunk": "块"}
     table = say.table
-    monkeypatch.setattr(say, "table", lambda name: words if name == "pictures" else table(name))
+    monkeypatch.setattr(say, "table", lambda name: words if name == "sim" else table(name))
     assert "进程 3" in "\n".join(line.plain for line in Steps("ring", 4).lines(say, 80))
     for figure in KINDS.values():
         assert max(line.cell_len for line in figure.lines(say, 80)) <= 80

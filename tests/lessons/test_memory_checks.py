@@ -80,7 +80,7 @@ def test_a_mixed_step_is_the_librarys(batch: Batch, size: int) -> None:
 def test_the_formula_is_what_was_measured() -> None:
     from importlib import import_module
 
-    _, found = import_module(f"{course}.14_recompute.facts").segments()
+    found = import_module(f"{course}.14_recompute.facts").segments().curves
     assert found["measured"] == found["formula"]
 
 

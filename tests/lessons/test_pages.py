@@ -20,7 +20,7 @@ from lessons.glossary import Linker, terms
 from lessons.lesson import Lesson, Twin
 from lessons.manifest import COURSE
 from lessons.markdown import parse
-from lessons.page import page
+from lessons.page import breakable, page
 from lessons.reading import Reading
 from lessons.text import Terminal, wrap
 from lessons.workspace import Workspace
@@ -181,6 +181,13 @@ def test_forms_of_terms_are_not_shared() -> None:
     forms = [form for term in terms(Catalogue()) for form in term.forms]
     assert len(forms) == len(set(forms))
     assert all(term.name and term.text.endswith((".", '"nickel".')) for term in terms(Catalogue()))
+
+
+def test_code_breaks_where_it_may() -> None:
+    assert breakable("check 4 --broken") == "check 4 <span>--broken</span>"
+    assert breakable("model.load_state_dict()") == "model.load_state_dict()"
+    long = "torch.utils.checkpoint.checkpoint(f, x < 1)"
+    assert breakable(long).startswith("torch.<wbr>utils.<wbr>checkpoint.<wbr>checkpoint(<wbr>f, x &lt; 1")
 
 
 # The page, in a browser.

@@ -121,7 +121,7 @@ def test_sentences_are_collected_from_code(tmp_path: Path) -> None:
     assert dict(parity.sentences(tmp_path)) == {"proof.twice": "rank {rank} twice"}
     spoken = parity.spoken_in_code()
     assert "waits.cycle" in spoken["collectives"]
-    assert "show.rank" in spoken["pictures"]
+    assert "show.rank" in spoken["sim"]
 
 
 # Numbers.

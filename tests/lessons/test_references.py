@@ -130,6 +130,9 @@ def first_said(name: str, body: str, folder: Path) -> list[str]:
         ("rows_of", "def rows_of(c, r, n): return list(range(r, c, n))[1:]", ["formula.list_missing"]),
         ("rows_of", "def rows_of(c, r, n): return list(range(r, c, n)) + ['x', None]", ["formula.list_foreign"]),
         ("buckets", "def buckets(sizes, cap): return [range(len(sizes))]", ["formula.list_order"]),
+        ("coordinates", "def coordinates(rank, dp, tp): return rank", ["formula.list_kind"]),
+        ("coordinates", "def coordinates(rank, dp, tp): return 77, 77", ["formula.list_length"]),
+        ("coordinates", "def coordinates(rank, dp, tp): return 77, 77, 77", ["formula.value"]),
     ],
 )
 def test_what_wrong_values_show(name: str, body: str, ids: list[str], tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def _once(run: Run) -> Run:
 _SENT = Reference(
     examples=tuple((run,) for run in _RUNS),
     answer=sent,
-    kind="items",
+    kind="list",
     same=_all_near,
     mistakes={
         "capstone.sent.backwards": lambda run: sent(run)[::-1],

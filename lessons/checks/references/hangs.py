@@ -146,7 +146,7 @@ def _not(states: Sequence[str]) -> Callable[[list[dict[str, Any]]], dict[str, An
 _WAITING = Reference(
     examples=tuple((one,) for one in EXAMPLES),
     answer=waiting,
-    kind="items",
+    kind="list",
     same=_same_rows,
     mistakes={
         "hangs.waiting.last": _places(lambda operations: operations[-1] if operations else None),
@@ -184,7 +184,7 @@ def _by_count(records: Records, group: str, seq: int) -> list[int]:
 _ABSENT = Reference(
     examples=_asked(),
     answer=absent,
-    kind="items",
+    kind="list",
     same=_same_set,
     mistakes={
         "hangs.absent.came": _came,
@@ -241,7 +241,7 @@ def _blamed(held: bool = True, first: bool = True) -> Callable[[Records], list[t
 _BLAME = Reference(
     examples=tuple((one,) for one in EXAMPLES),
     answer=blame,
-    kind="items",
+    kind="list",
     same=_same_set,
     mistakes={
         "hangs.blame.held": _blamed(),
@@ -299,7 +299,7 @@ _DIFFERING = Reference(
         ], last=2),),
     ),
     answer=differing,
-    kind="items",
+    kind="list",
     same=_same_set,
     mistakes={
         "hangs.differing.op_only": lambda records: _callers(records, lambda one: one["op"]),

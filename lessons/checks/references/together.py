@@ -31,7 +31,7 @@ def _coordinates(rank: int, dp: int, tp: int) -> tuple[int, int, int]:
 _COORDINATES = Reference(
     examples=((22, 2, 4), (5, 2, 4), (31, 2, 4), (7, 3, 2), (11, 2, 3), (0, 4, 8), (100, 8, 8), (9, 5, 1), (13, 1, 4)),
     answer=_coordinates,
-    kind="items",
+    kind="list",
     same=_same_list,
     mistakes={
         "together.coordinates.backwards": lambda rank, dp, tp: _coordinates(rank, dp, tp)[::-1],
@@ -112,7 +112,7 @@ _GROUPS = Reference(
         ("pp", 2, 2, 3),
     ),
     answer=_groups,
-    kind="items",
+    kind="list",
     same=_same_groups,
     mistakes={
         "together.groups.neighbours": _neighbours,
@@ -184,7 +184,7 @@ _SEEDS = Reference(
         (0, 12, 12, 1, False),
     ),
     answer=_seeds,
-    kind="items",
+    kind="list",
     same=_same_sharing,
     mistakes={
         "together.seeds.one": _by(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lessons.figures.plots import Data
+from lessons.figures.plot import Data
 from lessons.figures.stacks import Row
 from sim.chip import CHIPS, Chip
 from sim.planner.campaign import DAY, PER_PARAMETER, bill, optimal_tokens

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lessons.figures.bars import Bar
-from lessons.figures.plot import Series
+from lessons.figures.plot import Data
 from parallel.formulas import FULL, MIXED, state_bytes
 from parallel.model import GPT, Config, cross_entropy
 from parallel.precision import LossScale, MixedPrecision
@@ -29,10 +29,10 @@ HALF, BRAIN = torch.finfo(torch.float16), torch.finfo(torch.bfloat16)
 
 
 @functools.cache
-def stall() -> Series:
+def stall() -> Data:
     """The loss of a linear regression over the steps: in fp32, in fp16 with fp32 masters, in fp16 alone."""
     losses = {kind: _regression(kind) for kind in ("fp32", "mixed", "fp16")}
-    return range(STEPS + 1), losses
+    return Data(range(STEPS + 1), losses)
 
 
 def _regression(kind: str) -> list[float]:
@@ -110,7 +110,7 @@ def facts() -> dict[str, str | int | float]:
     while scale.value > FITTING:
         scale.update(overflow=True)
         skipped += 1
-    _, losses = stall()
+    losses = stall().curves
     known: dict[str, str | int | float] = {
         "chip": "H100",
         "ratio": f"{chip.speed('fp16') / chip.speed('fp32'):.0f}",

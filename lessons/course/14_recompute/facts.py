@@ -10,7 +10,7 @@ from torch import nn
 
 from collectives.span import Span
 from lessons.checks.references import REFERENCES
-from lessons.figures.plot import Series
+from lessons.figures.plot import Data
 from parallel.memory import Ledger
 from parallel.model import MLP
 from parallel.recompute import in_segments
@@ -25,17 +25,18 @@ LARGE = "gpt3-175b"
 
 
 @functools.cache
-def segments() -> Series:
+def segments() -> Data:
     """Bytes of activations at the fullest moment over the number of segments: measured, and by the formula."""
     blocks = [nn.Sequential(nn.LayerNorm(HIDDEN), MLP(HIDDEN)) for _ in range(LAYERS)]
     border = 4 * TOKENS * HIDDEN
     every = range(1, LAYERS + 1)
     inside = _measured(blocks, 0) // LAYERS - border
     formula = REFERENCES["peak_bytes"].answer
-    return every, {
+    curves = {
         "measured": [_measured(blocks, many) for many in every],
         "formula": [formula(LAYERS, many, inside, border) for many in every],
     }
+    return Data(every, curves)
 
 
 def _measured(blocks: list[nn.Module], many: int) -> int:

@@ -7,7 +7,7 @@ import functools
 import torch
 
 from lessons.checks.references import REFERENCES
-from lessons.figures.plot import Series
+from lessons.figures.plot import Data
 from parallel.quantize import quantize
 from parallel.wire import Blocks
 from sim.chip import CHIPS
@@ -23,7 +23,7 @@ LARGE, SMALL = 4.0, 0.01  # in one block
 
 
 @functools.cache
-def feedback() -> Series:
+def feedback() -> Data:
     """How far all that was delivered is from all that should have been, at worst, over the steps."""
     random = torch.Generator().manual_seed(0)
     gradient, codec = SMALL * torch.randn(ELEMENTS, generator=random), Blocks(BLOCK)
@@ -37,12 +37,12 @@ def feedback() -> Series:
             residual = wanted - came if name == "with" else residual
             delivered[name] += came
             found[name].append(float((delivered[name] - step * gradient).abs().max()))
-    return range(STEPS + 1), found
+    return Data(range(STEPS + 1), found)
 
 
 def facts() -> dict[str, str | int | float]:
     """See ``lesson16.toml``."""
-    _, errors = feedback()
+    errors = feedback().curves
     model, chip = MODELS["gpt2-xl"], CHIPS["h100"]
     elements = total(model)
     share = (RANKS - 1) / RANKS

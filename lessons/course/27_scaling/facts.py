@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lessons.checks.planned import Planned
 from lessons.checks.references import REFERENCES
-from lessons.figures.plots import Data
+from lessons.figures.plot import Data
 from sim.planner.models import find_model
 from sim.planner.parameters import total
 from sim.units import show_count, show_gigabytes, show_time

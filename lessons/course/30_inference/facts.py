@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lessons.checks.references import REFERENCES
-from lessons.figures.plots import Data
+from lessons.figures.plot import Data
 from lessons.figures.stacks import Row
 from sim.chip import CHIPS
 from sim.planner.inference import Serving, cache_per_token, largest_batch, prefill_flops, two_n

@@ -9,7 +9,7 @@ from collectives.contract import contract_of
 from collectives.cost import Machine, predict
 from collectives.registry import find
 from collectives.span import Span
-from lessons.figures.plots import Data
+from lessons.figures.plot import Data
 from sim.nccl import Nccl, bus_bandwidth
 from sim.nodes import CUBE_MESH
 from sim.presets import find_machine
@@ -127,7 +127,7 @@ def cube() -> Data:
     """Bus bandwidth over the number of GPUs: from the links, and measured."""
     machine = find_machine("dgx-1v,latency=0")
     links = [bus_bandwidth(machine.network(1, gpus)) / 1e9 for gpus in MEASURED]
-    return Data(list(MEASURED), {"cube_links": links, "cube_measured": list(MEASURED.values())})
+    return Data(list(MEASURED), {"cube_links": links, "measured": list(MEASURED.values())})
 
 
 def one_channel() -> Sequence[Span]:
@@ -154,14 +154,14 @@ def _spans(channels: int, launch: float = 0.0, ranks: int = 3, whole: float = 4.
         for channel in range(channels):
             name = f"{step}" if channels == 1 else f"{step}{'ab'[channel]}"
             if launch:
-                spans.append(Span(2, "compute", name, host, host + launch))
+                spans.append(Span(2, "compute", f"launch {name}", host, host + launch))
             host += launch
             start = max(host, wire, ready[channel])
             wire = start + part * DRAWN.beta
-            spans.append(Span(0, "compute", name, start, wire))
+            spans.append(Span(0, "compute", f"send {name}", start, wire))
             ready[channel] = wire + DRAWN.alpha
             if step < ranks - 1:
                 begin = max(ready[channel], adder)
                 ready[channel] = adder = begin + part * DRAWN.gamma
-                spans.append(Span(1, "compute", name, begin, adder))
+                spans.append(Span(1, "compute", f"reduce {name}", begin, adder))
     return spans
