@@ -17,6 +17,11 @@ import torch.distributed as dist
 from collectives.launch import Pool
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole programs first: they take minutes, and none should be left alone at the end of a run in two processes."""
+    items.sort(key=lambda item: "system" not in item.path.parts)
+
+
 class Ranks:
     """``ranks(size, function, *args)`` runs the function on ``size`` real ranks and returns their results in order."""
 
