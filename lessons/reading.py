@@ -145,6 +145,8 @@ class Reading:
 def duration(say: Catalogue, minutes: int) -> str:
     """Minutes as one says them."""
     hours, rest = divmod(minutes, 60)
+    if not rest and hours:
+        return say("page.whole_hours", hours=hours)
     return say("page.hours", hours=hours, minutes=rest) if hours else say("page.minutes", minutes=rest)
 
 

@@ -21,7 +21,7 @@ from lessons.lesson import Lesson, Twin
 from lessons.manifest import COURSE
 from lessons.markdown import parse
 from lessons.page import breakable, page
-from lessons.reading import Reading
+from lessons.reading import Reading, duration
 from lessons.text import Terminal, wrap
 from lessons.workspace import Workspace
 from tests.lessons.in_browser import Elements, browser, opened, opened_all
@@ -341,6 +341,11 @@ def test_no_line_ends_between_a_number_and_its_unit() -> None:
 
 CHINESE = "把数据分成 n 块，每一步都把一块发送给右边的邻居（rank+1），"
 CHINESE += "同时从左边的邻居接收一块；最后每个进程都有一块完整的和。"
+
+
+def test_how_long_something_takes() -> None:
+    said = [duration(Catalogue(), minutes) for minutes in (5, 60, 65, 300)]
+    assert said == ["5 min", "1 h", "1 h 5 min", "5 h"]
 
 
 @pytest.mark.parametrize("width", range(20, 60))
