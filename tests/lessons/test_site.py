@@ -417,15 +417,17 @@ def test_a_check_keeps_what_it_has_measured(here: Path, capsys: pytest.CaptureFi
     workspace.file(COURSE[6]).write_text("mine = 1\n")
     verdict = check(workspace, COURSE[6], quiet=True, judging=measuring)
     assert verdict.recorded
-    (kept,) = results_of(Workspace()).lessons[6].measured
+    kept, found = results_of(Workspace()).lessons[6].measured
     assert (kept.text, kept.lines, kept.numbers) == ("Two ranks took 1 ms.", ["size  time"], {"ranks": 2})
+    assert (found.text, found.lines) == ("The records say: Rank 2 is missing.", [])
     assert main(["report"]) == 0
     assert "Lesson 6, measured: Two ranks took 1 ms." in capsys.readouterr().out
 
 
 def measuring(number: int, path: Path, language: str, broken: bool, ranks: tuple[int, ...]) -> Iterator[Event]:
     yield Passed(Said("check.ran"), "fit", (2, 3))
-    yield Shown("Two ranks took 1 ms.", ("size  time",), (), {"ranks": 2})
+    yield Shown("Two ranks took 1 ms.", ("size  time",), ("That is little.",), {"ranks": 2})
+    yield Shown("The records say:", (), ("Rank 2 is missing.",))
 
 
 def test_a_report_for_programs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
