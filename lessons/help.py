@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from collectives.door import Parser as DoorParser
@@ -20,9 +21,25 @@ class Parser(DoorParser):
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **{**settings, "formatter_class": Formatter})
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        return super().parse_known_args(list(_joined(sys.argv[1:] if args is None else args)), namespace)
+
     def error(self, message: str) -> NoReturn:
         complain(f"{unbroken(self.prog)}: error: {message} (--help shows all)")
         self.exit(2)
+
+
+def _joined(words: Sequence[str]) -> Iterator[str]:
+    """``--answers -1,a`` as ``--answers=-1,a``: argparse would take answers that begin with a minus for an option."""
+    rest = iter(words)
+    for word in rest:
+        follows = next(rest, None) if word == "--answers" else None
+        if follows is None:
+            yield word
+        elif re.match("-(?!-)", follows):
+            yield f"{word}={follows}"
+        else:
+            yield from (word, follows)
 
 
 class Formatter(argparse.HelpFormatter):

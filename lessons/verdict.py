@@ -119,7 +119,12 @@ def record(workspace: Workspace, verdict: Verdict, sha256: str) -> None:
         if verdict.measured:
             say = workspace.say.say
             kept["measured"] = [
-                {"text": say(one.sentence), "lines": list(one.lines), "numbers": dict(one.numbers)}
+                {
+                    # what was found instead of a table
+                    "text": " ".join(map(say, (one.sentence, *(() if one.lines else one.details)))),
+                    "lines": list(one.lines),
+                    "numbers": dict(one.numbers),
+                }
                 for one in verdict.measured
             ]
     verdict.recorded = True

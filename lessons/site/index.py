@@ -28,7 +28,8 @@ def _welcome(workspace: Workspace) -> str:
     """What there is, in numbers; where to begin, or to go on."""
     say = workspace.say
     core = [lesson for lesson in COURSE if lesson.core]
-    fields = {"lessons": len(COURSE), "time": duration(say, sum(lesson.minutes for lesson in COURSE))}
+    numbered = [lesson for lesson in COURSE if lesson.number]  # the tour is no lesson
+    fields = {"lessons": len(numbered), "time": duration(say, sum(lesson.minutes for lesson in COURSE))}
     facts = [say("site.index.lessons", **fields)]
     core_time, further = duration(say, core_minutes()), duration(say, core_further())
     facts.append(say("site.index.core", lessons=len(core), time=core_time, further=further))
@@ -36,10 +37,12 @@ def _welcome(workspace: Workspace) -> str:
     if not workspace.is_new:
         way_on = workspace.next(workspace.current) if _done(workspace, workspace.current) else workspace.current
         lesson, word = way_on or workspace.current, "go_on"
-        done = sum(_done(workspace, one) for one in COURSE if one.number)
-        facts.append(say("site.index.done", done=done, all=sum(one.number > 0 for one in COURSE)))
+        done = sum(_done(workspace, one) for one in numbered)
+        facts.append(say("site.index.done", done=done, all=len(numbered)))
+        word = "finished" if done == len(numbered) else word
     title = f"{lesson.number} · {workspace.title(lesson)}"
-    button = f'<a class="button" href="{address(lesson)}">{escape(say(f"site.index.{word}", title=title))}</a>'
+    href = "results.html" if word == "finished" else address(lesson)
+    button = f'<a class="button" href="{href}">{escape(say(f"site.index.{word}", title=title))}</a>'
     command = f"<code>{escape(_typed(workspace))}</code>"
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     hint = escape(say("site.index.type"))

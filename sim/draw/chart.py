@@ -97,6 +97,8 @@ def _wrapped(replay: Replay, width: float) -> Iterator[str]:
 def _legend(shapes: list[Shape], replay: Replay, labels: dict[int, Label], y: float, width: float) -> float:
     chunks = 1 + max((label.chunk for label in labels.values()), default=0)
     kinds = [kind for kind in INKS if any(label.kind == kind for label in labels.values())]
+    if kinds == ["other"]:  # with nothing to tell it from, the word says nothing
+        kinds = []
     entries = [(f"{kind}  " * (len(kind) == 1) + replay.words(f"ink.{kind}"), kind) for kind in kinds]
     x = 20.0
     for text, kind in [*entries, (replay.words("legend.idle"), "")]:

@@ -432,6 +432,8 @@ def test_a_quiz_with_answers_is_scored(type_):
     assert "2 of 3 right" in type_("quiz", "0", "--answers", "1.5GiB,B,a")
     assert progress("tour")["quiz"]["right"] == 2
     assert "1 of 3 right" in type_("quiz", "0", "--answers", "3/2,-,-")
+    for first in ("-", "-112"):
+        assert "1 of 3 right" in type_("quiz", "0", "--answers", f"{first},B,a")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")

@@ -17,6 +17,7 @@ from lessons.reading import Reading
 from lessons.results import results_of
 from lessons.said import Passed, Said, Shown
 from lessons.shell import ALONE
+from lessons.site.index import index
 from lessons.site.papers import collected
 from lessons.site.which import QUESTIONS
 from lessons.workspace import State, Workspace, digest
@@ -160,6 +161,20 @@ def test_the_index_has_parts_minutes_the_core_path_and_what_is_done(english: Pat
     assert re.search(rf'<li class="core started"><a href="{COURSE[2].folder}.html">.*?started', text)
     assert f"Go on: {COURSE[2].number} · " in text
     assert f"done: 1 of {len(COURSE) - 1}" in text
+
+
+def test_who_has_done_all_is_sent_to_the_results(tmp_path: Path) -> None:
+    workspace = learn(tmp_path)
+    with workspace.progress.change():
+        for lesson in COURSE[1:]:
+            workspace.file(lesson).write_text("mine = 1\n")
+            kept = workspace.progress.lesson(lesson.name)
+            kept |= {"state": State.PASSED, "passed": {"sha256": digest(workspace.file(lesson)), "when": ""}}
+    text, _ = index(Workspace(str(tmp_path)))
+    every = len(COURSE) - 1
+    assert f"Lessons: {every}, " in text
+    assert f"done: {every} of {every}" in text
+    assert '<a class="button" href="results.html">All lessons are done' in text
 
 
 def test_a_newcomer_is_told_to_begin(chinese: Path) -> None:
@@ -425,15 +440,17 @@ def test_a_check_keeps_what_it_has_measured(here: Path, capsys: pytest.CaptureFi
     workspace.file(COURSE[6]).write_text("mine = 1\n")
     verdict = check(workspace, COURSE[6], quiet=True, judging=measuring)
     assert verdict.recorded
-    (kept,) = results_of(Workspace()).lessons[6].measured
+    kept, found = results_of(Workspace()).lessons[6].measured
     assert (kept.text, kept.lines, kept.numbers) == ("Two ranks took 1 ms.", ["size  time"], {"ranks": 2})
+    assert (found.text, found.lines) == ("The records say: Rank 2 is missing.", [])
     assert main(["report"]) == 0
     assert "Lesson 6, measured: Two ranks took 1 ms." in capsys.readouterr().out
 
 
 def measuring(number: int, path: Path, language: str, broken: bool, ranks: tuple[int, ...]) -> Iterator[Event]:
     yield Passed(Said("check.ran"), "fit", (2, 3))
-    yield Shown("Two ranks took 1 ms.", ("size  time",), (), {"ranks": 2})
+    yield Shown("Two ranks took 1 ms.", ("size  time",), ("That is little.",), {"ranks": 2})
+    yield Shown("The records say:", (), ("Rank 2 is missing.",))
 
 
 def test_a_report_for_programs(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

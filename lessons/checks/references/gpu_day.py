@@ -155,6 +155,21 @@ def _half_duplex(links: Links) -> int:
     return most(Counter({pair: links[pair[0]][pair[1]] for pair in combinations(range(len(links)), 2)}), 0)
 
 
+def _one_way_round(links: Links) -> int:
+    """The most rings where a ring and its reverse count as one and the same."""
+    every = [order for order in cycles(_arcs(links), range(len(links))) if order[1] <= order[-1]]
+
+    def most(left: Counter[tuple[int, int]], first: int) -> int:
+        best = 0
+        for place in range(first, len(every)):
+            used = Counter(hops(every[place]))
+            if used <= left:
+                best = max(best, 1 + most(left - used, place))
+        return best
+
+    return most(Counter(_arcs(links)), 0)
+
+
 def _best_alone(links: Links) -> int:
     """The one ring that fits most often."""
     arcs = _arcs(links)
@@ -179,6 +194,7 @@ _RINGS = Reference(
     mistakes={
         "gpu_day.rings_of.one_by_one": _one_by_one,
         "gpu_day.rings_of.half_duplex": _half_duplex,
+        "gpu_day.rings_of.one_way_round": _one_way_round,
         "gpu_day.rings_of.best_alone": _best_alone,
         "gpu_day.rings_of.both_ways": lambda links: 2 * _best_alone(links),
         "gpu_day.rings_of.least_degree": lambda links: min(map(sum, links)),

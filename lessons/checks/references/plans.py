@@ -275,7 +275,7 @@ def _on_link(cluster: Cluster, name: str) -> Cluster:
 
 _SECONDS = Reference(
     examples=(
-        *((GPT3, plan, A100S) for plan in _PLANS),
+        *((GPT3, plan, replace(A100S, gpus=plan.dp * plan.pp * plan.tp)) for plan in _PLANS),
         (GPT13, Plan(2, 2, 2), NODE),
         (GPT13, Plan(4, 1, 2, zero=1), NODE),
         (GPT13, Plan(4, 1, 16), SLOW),

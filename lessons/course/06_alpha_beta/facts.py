@@ -82,5 +82,5 @@ def facts() -> dict[str, str | int | float]:
         "quiz_algbw_share": f"{ALGBW / LINK:.0%}",
         "quiz_half_share": f"{contract_of('all_gather').factor(DGX_RANKS) * ALGBW / LINK:.0%}",
         "predict_answer": round(simulate(ring, on_dgx, SMALL, dgx.costs).time_s * 1e6, 1),
-        "predict_tolerance": 0.1,
+        "predict_tolerance": 0.15,  # the formula alone, without what starting a kernel takes, is near enough
     }
