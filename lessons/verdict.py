@@ -119,7 +119,12 @@ def record(workspace: Workspace, verdict: Verdict, sha256: str) -> None:
         if verdict.measured:
             say = workspace.say.say
             kept["measured"] = [
-                {"text": say(one.sentence), "lines": list(one.lines), "numbers": dict(one.numbers)}
+                {
+                    # what is said below a table is for the moment; without a table it is all there is
+                    "text": " ".join([say(one.sentence), *(say(detail) for detail in one.details if not one.lines)]),
+                    "lines": list(one.lines),
+                    "numbers": dict(one.numbers),
+                }
                 for one in verdict.measured
             ]
     verdict.recorded = True
