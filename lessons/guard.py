@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -114,6 +115,9 @@ def _live(orders: Orders, lines: Lines, parent: int) -> None:
     _limit(orders.bounds)
     tempfile.tempdir = str(orders.scratch)
     os.environ |= {"LESSONS_FOLDER": str(orders.folder), "TMPDIR": str(orders.scratch), "OMP_NUM_THREADS": "1"}
+    # a name that torch gives up for a new one would be said once for each rank and run
+    os.environ["PYTHONWARNINGS"] = "ignore:`torch.distributed:FutureWarning"
+    warnings.filterwarnings("ignore", "`torch.distributed", FutureWarning)
     os.chdir(orders.folder)
     sys.dont_write_bytecode = True
     gc.freeze()

@@ -120,7 +120,7 @@ def record(workspace: Workspace, verdict: Verdict, sha256: str) -> None:
             say = workspace.say.say
             kept["measured"] = [
                 {
-                    # what was found instead of a table
+                    # what is said below a table is for the moment; without a table it is all there is
                     "text": " ".join(map(say, (one.sentence, *(() if one.lines else one.details)))),
                     "lines": list(one.lines),
                     "numbers": dict(one.numbers),

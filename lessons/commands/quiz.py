@@ -71,7 +71,7 @@ def main(args: argparse.Namespace) -> int:
     if not left:
         print()
     if score.answers:
-        close(workspace, lesson.name, score, len(questions), left)
+        close(workspace, lesson.name, score, list(reading.asked), left)
     elif left:
         workspace.tell("runner.quiz.left", command=workspace.command("quiz", lesson.number))
         return 0
@@ -144,13 +144,19 @@ def solved(workspace: Workspace, question: Prediction | Question) -> str:
     return workspace.say("runner.quiz.amount", number=number, unit=question.unit).strip()
 
 
-def close(workspace: Workspace, name: str, score: Score, all: int, left: bool) -> None:
-    """Say and keep the score, also of who has ``left`` before the end."""
+def close(workspace: Workspace, name: str, score: Score, asked: list[str], left: bool) -> None:
+    """Say and keep the score, also of who has ``left`` before the end: then earlier answers to the rest stay.
+
+    asked: the keys of all questions.
+    """
     from ..progress import now
 
-    workspace.tell("runner.quiz.score_left" if left else "runner.quiz.score", right=score.right, all=all)
+    workspace.tell("runner.quiz.score_left" if left else "runner.quiz.score", right=score.right, all=len(asked))
     workspace.open()
     with workspace.progress.change():
-        answers = {key: {"answer": answer, "right": right} for key, (answer, right) in score.answers.items()}
-        quiz = {"right": score.right, "of": all, "when": now(), "answers": answers}
-        workspace.progress.lesson(name)["quiz"] = quiz
+        record = workspace.progress.lesson(name)
+        earlier = record.get("quiz", {}).get("answers", {}) if left else {}
+        given = {key: {"answer": answer, "right": right} for key, (answer, right) in score.answers.items()}
+        answers = {key: answer for key, answer in {**earlier, **given}.items() if key in asked}
+        right = sum(bool(answer["right"]) for answer in answers.values())
+        record["quiz"] = {"right": right, "of": len(asked), "when": now(), "answers": answers}

@@ -25,7 +25,7 @@ STRATEGIES = (
     "PP + TP + DP",
     "PP + TP + DP + ZeRO-1",
 )
-_LEFT, _WIDE, _HIGH, _TOP = 168.0, 138.0, 30.0, 46.0
+_LEFT, _WIDE, _HIGH = 168.0, 138.0, 30.0
 _INK, _BAR, _BEST, _PAPER = "#1B2330", "#56B4E9", "#009E73", "#E8ECF1"
 
 
@@ -76,20 +76,21 @@ class Winners:
         shapes: list[Shape] = []
         heads = [self._heads(case, say) for case in self.cases]
         wide = max(_WIDE, *(text_width(text, 11) + 10 for head in heads for text in head))
+        top = 18 + 14 * max(map(len, heads))
         for column, case in enumerate(self.cases):
             x = _LEFT + column * wide
             for row, text in enumerate(heads[column]):
                 shapes.append(Text(x + 4, 12 + 14 * row, text, 11, _INK, bold=not row))
             for row, name in enumerate(STRATEGIES):
-                shapes += self._cell(case, name, x, _TOP + row * _HIGH, wide - 8, say)
+                shapes += self._cell(case, name, x, top + row * _HIGH, wide - 8, say)
         for row, name in enumerate(STRATEGIES):
-            shapes.append(Text(_LEFT - 10, _TOP + row * _HIGH + _HIGH / 2 - 3, name, 11, _INK, "end"))
-        width, height = _LEFT + len(self.cases) * wide + 6, _TOP + len(STRATEGIES) * _HIGH
+            shapes.append(Text(_LEFT - 10, top + row * _HIGH + _HIGH / 2 - 3, name, 11, _INK, "end"))
+        width, height = _LEFT + len(self.cases) * wide + 6, top + len(STRATEGIES) * _HIGH
         legend = say("page.winners.legend")
         picture = inline(Picture(width, height, say("page.winners.title"), legend, shapes))
         rows = [[name, *(self._plan(found(case), name) for case in self.cases)] for name in STRATEGIES]
         return f'{picture}<p class="note">{legend}</p>' + data_table(
-            ["", *map(" ".join, heads)], rows, say("page.winners.plans")
+            ["", *map(", ".join, heads)], rows, say("page.winners.plans")
         )
 
     def _cell(self, case: Case, name: str, x: float, y: float, room: float, say: Catalogue) -> Sequence[Shape]:
@@ -122,8 +123,7 @@ class Winners:
 
     def _heads(self, case: Case, say: Catalogue) -> list[str]:
         gpus = f"{case.gpus:,} × {case.gpu.upper()}"
-        where = gpus if case.slower == 1 else say("page.winners.slower", gpus=gpus, times=case.slower)
-        return [case.model, where]
+        return [case.model, gpus, *([say("page.winners.slower", times=case.slower)] if case.slower > 1 else [])]
 
 
 def fastest(cells: dict[str, Cell]) -> float:

@@ -16,6 +16,8 @@ from ..diagnosis import Rule, Unlike
 from ..said import Finding, Said
 
 _SHOWN = 120  # characters of a value
+_ROUNDED = 1e-6  # relative: what float32 leaves of a few operations
+_FINE = 1e-7  # a tolerance that asks for more digits than float32 has
 
 
 def _none(evidence: Unlike) -> Finding | None:
@@ -114,6 +116,23 @@ def _scaled(got: Any, right: Any, ratio: float, tolerance: float) -> bool:
     )
 
 
+def _rounded(evidence: Unlike) -> Finding | None:
+    """All that is wrong agrees to the digits of a float32, where more were asked for."""
+    (_, rank), first = next(iter(evidence.wrong.items()))
+    if evidence.experiment.tolerance > _FINE or not all(_close(one.got, one.right) for one in evidence.wrong.values()):
+        return None
+    fields = {"rank": rank, "part": first.part, "right": _shown(first.right)}
+    return Finding(Said("trial.rounded", fields), evidence.function, evidence.size)
+
+
+def _close(got: Any, right: Any) -> bool:
+    """Numbers that differ by the rounding of a float32."""
+    if not isinstance(right, (float, Tensor)) or not isinstance(got, (int, float, Tensor)):
+        return False
+    one, other = (torch.as_tensor(value, dtype=torch.float64).flatten() for value in (got, right))
+    return one.shape == other.shape and bool((one - other).norm() <= _ROUNDED * other.norm())
+
+
 def _some_ranks(evidence: Unlike) -> Finding | None:
     """Some ranks are right, others are not."""
     ranks = sorted({rank for _, rank in evidence.wrong})
@@ -153,6 +172,7 @@ RULES: tuple[Rule, ...] = (
     _kind,
     _not_a_number,
     _times,
+    _rounded,
     _some_ranks,
     _value,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -453,6 +454,23 @@ def test_a_quiz_on_a_terminal(type_):
     assert "what is no number" in text
     assert "2 of 3 right" in text
     assert progress("tour")["quiz"]["of"] == 3
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_a_quiz_that_is_broken_off_keeps_earlier_answers(type_):
+    type_("quiz", "0", "--answers", "1.5GiB,b,a")
+    before = progress("tour")["quiz"]
+    ours, theirs = pty.openpty()
+    runner = subprocess.Popen([sys.executable, "-m", "lessons", "quiz", "0"], stdout=theirs, stdin=theirs)
+    os.close(theirs)
+    os.write(ours, b"7\n\x04")  # a wrong number, then the end of the input
+    with contextlib.suppress(OSError):
+        while os.read(ours, 1 << 16):
+            pass
+    assert runner.wait(20) == 0
+    quiz = progress("tour")["quiz"]
+    assert quiz["right"] == before["right"] - 1
+    assert [one["answer"] for one in quiz["answers"].values()] == ["7", "b", "a"]
 
 
 @pytest.mark.parametrize(

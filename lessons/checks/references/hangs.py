@@ -273,6 +273,13 @@ def _by_position(records: Records) -> list[Place]:
     return [(row[0]["group"], row[0]["seq"]) for row in rows if len({one["said"] for one in row}) > 1]
 
 
+def _by_position_if_alike(records: Records) -> list[Place]:
+    """The same, but only where all lines of a row have one group and number."""
+    rows = zip(*(record["operations"] for record in records), strict=False)
+    named = [({(one["group"], one["seq"]) for one in row}, {one["said"] for one in row}) for row in rows]
+    return [place for places, said in named if len(said) > 1 and len(places) == 1 for place in places]
+
+
 def _callers(records: Records, part: Callable[[dict[str, Any]], object]) -> list[Place]:
     said: dict[Place, set[object]] = {}
     for record in records:
@@ -297,6 +304,9 @@ _DIFFERING = Reference(
             [_DONE, ("0", _B, "done")],
             [_DONE, ("0", _B, "done")],
         ], last=2),),
+        (_records("two disagree, and their lines stand in other places", _TWO, [
+            [_DONE, ("0", _C if r == 3 else _A, "done"), *([("tp", _A, "done")] if r < 2 else [])] for r in range(4)
+        ], last=2),),
     ),
     answer=differing,
     kind="list",
@@ -320,6 +330,7 @@ _DIFFERING = Reference(
         "hangs.differing.first_only": lambda records: differing(records)[:1],
         "hangs.differing.numbers": lambda records: [seq for _, seq in differing(records)],
         "hangs.differing.position": _by_position,
+        "hangs.differing.position_alike": _by_position_if_alike,
         "hangs.differing.by_place": lambda records: sorted(
             {
                 ("0", at)
