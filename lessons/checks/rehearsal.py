@@ -98,11 +98,11 @@ class Rehearsal(Shows):
     ) -> Shown:
         head = [say(f"rehearsal.column.{name}") for name in ("what", "yours", "run", "off")]
         rows = [
-            [say(f"rehearsal.what.{name}"), f"{said:,.0f}", f"{found:,.0f}", f"{said / found - 1:+.2%}"]
+            [say(f"rehearsal.what.{name}"), f"{said:,.0f}", f"{found:,.0f}", f"{said / found - 1:+z.2%}"]
             for name, said, found in zip(names, foretold, most, strict=True)
         ]
         off = seconds[0] / seconds[1] - 1
-        rows.append([say("rehearsal.what.step"), *map(_time, seconds), f"{off:+.0%}"])
+        rows.append([say("rehearsal.what.step"), *map(_time, seconds), f"{off:+z.0%}"])
         own_core = size <= pieces.cores
         fields = {"ranks": size, "cores": pieces.cores, "aim": f"{AIMS[own_core]:.0%}"}
         reached = "reached" if abs(off) <= AIMS[own_core] else "missed"
