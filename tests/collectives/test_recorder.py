@@ -315,7 +315,8 @@ def test_ranks_that_wait_for_each_other_in_collectives_are_not_left_to_their_tim
     program, ranks, sentence, tmp_path
 ):
     recording = record(program, ranks, tmp_path, timeout=600)  # more than this test may take
-    assert recording.failure is not None  # gloo may connect the wrong ranks, and see that they do not fit
+    # where groups are made apart, gloo may connect the wrong ranks and see that they do not fit, or the right ones
+    assert recording.failure is not None or program is groups_of_their_own
     assert plain(explain(recording.log)).startswith(sentence)
 
 
