@@ -126,15 +126,16 @@ class _Watch:
         return before and self._seen
 
     def _stands(self) -> bool:
-        """Whether every rank waits for what does not come.
+        """Whether every rank that has not ended waits for what does not come.
 
-        Once one has ended, those that still wait for it fail by themselves.
+        Who waits for one that has ended fails by itself; but not in making a group, while others have made theirs.
         """
         try:
             log = read_log(self._directory)
         except FileNotFoundError:
             return False
-        return not log.ends and log.stuck() == set(range(self._ranks))
+        left = set(range(self._ranks)) - set(log.ends)
+        return bool(left) and left <= log.stuck() and (not log.ends or log.misnamed() is not None)
 
 
 def _note_ends(directory: Path, ranks: int, failure: RankFailed | RankTimeout) -> None:
