@@ -20,3 +20,11 @@ def test_the_right_choice_cannot_be_told_by_its_length(language: str) -> None:
             shares[lesson.number, number] = right / max(lengths.values())
     assert {key: share for key, share in shares.items() if share > 1.5} == {}
     assert sum(share > 1 for share in shares.values()) <= 0.4 * len(shares)
+
+
+def test_every_letter_is_right_about_as_often() -> None:
+    questions = [question for lesson in COURSE for question in Reading(lesson, Catalogue("en")).questions]
+    for letter in "abcd":
+        offered = [question for question in questions if letter in question.choices]
+        right = sum(question.right == letter for question in offered)
+        assert 0.2 < right / len(offered) < 0.3, f"{letter} is right in {right} of {len(offered)}"
