@@ -42,13 +42,17 @@ def judge(
         return
     yield Said("check.loading", {"file": path.name})
     todo = unwritten(source, names)
+    extra = () if twin else lesson.extra
+    needed = {name: line for name, line in todo.items() if name not in extra}
     answer = load_answer(path, source)
     if isinstance(answer, Finding):
         yield answer
         return
     written: list[Judged] = []
-    wrong: set[str] = set(todo)
+    wrong: set[str] = set(needed)  # what uses an extra one that is not there has to do without it, and is run
     for check in checks:
+        if check.function in extra and not hasattr(answer.module, check.function):
+            todo[check.function] = 0
         function = check.function in todo or answer.function(check.function, names)
         if isinstance(function, Finding):
             wrong.add(check.function)
@@ -83,11 +87,13 @@ def judge(
     if timetables:
         yield Said("check.running", {"functions": [timetable.function for timetable in timetables]})
         yield from _told(run_timetables(timetables, answer, ranks), wrong)
-    if todo:
-        first = next(iter(todo))
-        fields = {"functions": list(todo), "first": first, "line": todo[first], "file": path.name}
+    if needed:
+        first = next(iter(needed))
+        fields = {"functions": list(needed), "first": first, "line": needed[first], "file": path.name}
         yield Finding(Said("file.todo", fields), first)
     elif not wrong:
+        if left := [name for name in extra if name in todo]:
+            yield Skipped(Said("check.extra", {"functions": left}), "")
         for measured in (check for check in every if isinstance(check, Measurement)):
             yield from measured.shown(answer, say, ranks)
 

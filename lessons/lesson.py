@@ -36,10 +36,12 @@ class Twin:
 class Lesson:
     """One lesson.
 
-    checks: in the order of the learner's file, cheap ones first within each. pieces: what later lessons and its own
+    checks: in the order of the learner's file, cheap ones first within each. extra: those of its functions that it is
+    passed without, for whoever wants to go further; they come last. pieces: what later lessons and its own
     twin can use, name → (the learner's function, the library's, as ``module:name``). stub: the id of the sentence with
     which the stub fails. core: it belongs to the core path; ``manifest.py`` knows. minutes: for its text, code, check
-    and questions; further: for what is beside the way, that is its twin, what is to calculate, real systems and papers.
+    and questions; further: for what is beside the way, that is extra functions, its twin, what is to calculate, real
+    systems and papers.
     """
 
     number: int
@@ -48,6 +50,7 @@ class Lesson:
     further: int = 0
     needs: tuple[int, ...] = ()
     checks: tuple[Check, ...] = ()
+    extra: tuple[str, ...] = ()
     twin: Twin | None = None
     pieces: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     figures: Mapping[str, Figure] = field(default_factory=dict)
@@ -57,7 +60,7 @@ class Lesson:
 
     @property
     def functions(self) -> list[str]:
-        """What the learner writes."""
+        """What the learner writes, with what is extra."""
         return [check.function for check in self.checks if not isinstance(check, Measurement)]
 
     @property

@@ -12,6 +12,7 @@ from .lesson import Lesson
 from .manifest import COURSE
 from .parity import ROOT, fields, read
 from .reading import CHOICES, GRADES, SECTIONS
+from .source import SHARED
 
 _SPEAKERS = ("say", "tell", "Said", "Refusal", "Sentence")
 _FILES = ("py", "toml", "html", "css", "js", "json")  # what looks like an id, but is a file
@@ -67,7 +68,7 @@ def mentions(root: Path, known: Set[str]) -> Mentions:
             for node in ast.walk(tree):
                 if node not in parts:
                     _look(node, known, where, found)
-    for path in sorted(root.glob("*.html")):
+    for path in sorted([*root.glob("*.html"), *root.glob("course/*/*.py")]):
         for id in _PLACEHOLDER.findall(path.read_text("utf-8")):
             if _is_id(id, known):
                 found.ids.setdefault(id, path.name)
@@ -125,6 +126,7 @@ def _lesson(lesson: Lesson, texts: Mapping[str, str], root: Path) -> Iterator[st
         key
         for path in sorted((root / "course" / lesson.folder).glob("*.py"))
         for key in _PLACEHOLDER.findall(path.read_text("utf-8"))
+        if not key.startswith(SHARED)
     }
     needed = {*SECTIONS, *placeholders, "predict.question", "predict.unit", "predict.why"}
     needed |= {"twin.task"} if lesson.twin else set()

@@ -74,6 +74,8 @@ def prove_lesson(lesson: Lesson, say: Catalogue) -> Iterator[Proof]:
         if lesson.checks:
             yield _stub(lesson, workspace)
             yield _solution(lesson, workspace)
+        if lesson.extra:
+            yield _needed(lesson, workspace)
         if lesson.twin:
             yield _twin(lesson, workspace)
     yield _numbers(lesson)
@@ -95,9 +97,9 @@ def _said(problems: list[str]) -> tuple[Said, ...]:
     return tuple(Said("selftest.problem", {"problem": problem}) for problem in problems)
 
 
-def _judged(lesson: Lesson, name: str, workspace: Workspace, broken: bool, ranks: tuple[int, ...] = ()) -> Verdict:
+def _judged(lesson: Lesson, source: str, workspace: Workspace, broken: bool, ranks: tuple[int, ...] = ()) -> Verdict:
     workspace.folder.mkdir(exist_ok=True)
-    workspace.file(lesson, broken).write_text(source_of(lesson, name, workspace.say), encoding="utf-8")
+    workspace.file(lesson, broken).write_text(source, encoding="utf-8")
     return examine(workspace, lesson, lambda event: None, broken, ranks)
 
 
@@ -107,7 +109,7 @@ def _named(finding: Finding) -> str:
 
 def _stub(lesson: Lesson, workspace: Workspace) -> Proof:
     """It fails, with one sentence, for the reason that it is not written yet."""
-    verdict = _judged(lesson, "stub", workspace, broken=False)
+    verdict = _judged(lesson, source_of(lesson, "stub", workspace.say), workspace, broken=False)
     named = [_named(finding) for finding in verdict.findings]
     wrong = (
         [] if named == [lesson.stub] and verdict.said is None else [_unlike("stub", [lesson.stub], verdict, workspace)]
@@ -117,19 +119,31 @@ def _stub(lesson: Lesson, workspace: Workspace) -> Proof:
 
 def _solution(lesson: Lesson, workspace: Workspace) -> Proof:
     """It passes, on each number of ranks."""
-    verdict = _judged(lesson, "solution", workspace, broken=False, ranks=RANKS)
+    verdict = _judged(lesson, source_of(lesson, "solution", workspace.say), workspace, broken=False, ranks=RANKS)
     wrong = [] if verdict.good else [_unlike("solution", [], verdict, workspace)]
     return Proof("solution", tuple(wrong), ", ".join(map(str, RANKS)))
+
+
+def _needed(lesson: Lesson, workspace: Workspace) -> Proof:
+    """The solution passes without what is extra, and what is measured can do without it, too."""
+    source = source_of(lesson, "solution", workspace.say).partition(f"# {workspace.say('course.extra')}")[0]
+    verdict = _judged(lesson, source, workspace, broken=False, ranks=RANKS[:1])
+    wrong = (
+        []
+        if verdict.good and all(one.numbers for one in verdict.measured)
+        else [_unlike("needed", [], verdict, workspace)]
+    )
+    return Proof("needed", tuple(wrong), ", ".join(lesson.extra))
 
 
 def _twin(lesson: Lesson, workspace: Workspace) -> Proof:
     """Every planted fault is caught and named, and the solution's way is no fault."""
     assert lesson.twin is not None
     faults = list(lesson.twin.faults)
-    verdict = _judged(lesson, "broken", workspace, broken=True)
+    verdict = _judged(lesson, source_of(lesson, "broken", workspace.say), workspace, broken=True)
     named = [_named(finding) for finding in verdict.findings]
     wrong = [] if named == faults and verdict.said is None else [_unlike("twin", faults, verdict, workspace)]
-    mended = _judged(lesson, "solution", workspace, broken=True)
+    mended = _judged(lesson, source_of(lesson, "solution", workspace.say), workspace, broken=True)
     if not mended.good:
         wrong.append(_unlike("mended", [], mended, workspace))
     return Proof("twin", tuple(wrong), ", ".join(faults))

@@ -1,6 +1,7 @@
 """The code of a lesson, with its comments in the learner's language.
 
-``{{stub.rotate}}`` in ``stub.py`` stands for the sentence ``lessonNN.stub.rotate``.
+``{{stub.rotate}}`` in ``stub.py`` stands for the sentence ``lessonNN.stub.rotate``. Those of ``course`` are for
+all lessons.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from .catalogue import Catalogue
 from .lesson import Lesson
 from .reading import Reading
 
+SHARED = "course."
 _PLACEHOLDER = re.compile(r"(?P<before>[^\n]*?)\{\{(?P<key>[\w.]+)\}\}(?P<quotes>\"\"\")?")
 
 
@@ -30,7 +32,8 @@ def source_of(lesson: Lesson, name: str, say: Catalogue) -> str:
     reading = Reading(lesson, say)
 
     def fill(match: re.Match[str]) -> str:
-        before, lines = match["before"], reading.text(match["key"]).split("\n")
+        before, key = match["before"], match["key"]
+        lines = (say(key) if key.startswith(SHARED) else reading.text(key)).split("\n")
         margin = before[: len(before) - len(before.lstrip())]
         rest = margin
         if before.lstrip().startswith("#"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from ..answer import Answer, describe
+from ..answer import Answer, describe, unwritten
 from ..catalogue import Catalogue
 from ..said import Said, Shown
 from .measurement import Measurement, table
@@ -62,6 +62,8 @@ class Weighed(Measurement):
         for precision, optimizer in STATES:
             held = answer.module.bytes_at_rest(count, precision, optimizer)
             yield Weight(f"{precision}_{optimizer}", float(held), self._states(precision, optimizer))
+        if unwritten(answer.source, ["activation_bytes"]) or not hasattr(answer.module, "activation_bytes"):
+            return
         kept = answer.module.activation_bytes(self.batch, self.sequence, self.hidden, self.heads, "selective")
         yield Weight("layer", float(kept), self._activations(self.layers) - self._activations(self.layers - 1))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..answer import unwritten
 from ..lesson import Lesson
 from ..reading import Reading
 from ..refusal import Refusal
@@ -83,7 +84,10 @@ def greet(workspace: Workspace, lesson: Lesson, broken: bool, fresh: bool) -> No
     if broken:
         print_markdown(Reading(lesson, workspace.say).text("twin.task"))
     else:
-        workspace.tell("runner.start.functions", functions=lesson.functions)
+        todo = unwritten(source_of(lesson, "stub", workspace.say), lesson.functions)
+        workspace.tell("runner.start.functions", functions=[name for name in todo if name not in lesson.extra])
+        if lesson.extra:
+            workspace.tell("runner.start.extra", functions=list(lesson.extra))
     print()
     again = [] if fresh else [("runner.start.reset", ("reset", lesson.number, *option))]
     text = [] if broken else [("runner.start.show", ("show", lesson.number))]

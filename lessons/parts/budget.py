@@ -12,16 +12,17 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         11,
         "memory_ledger",
-        minutes=45,
-        further=15,
+        minutes=30,
+        further=25,
         needs=(1,),
         checks=(
             Formula("gpt_parameters"),
-            Formula("rank_parameters"),
             Formula("bytes_at_rest"),
+            Formula("rank_parameters"),
             Formula("activation_bytes"),
             Weighed(),
         ),
+        extra=("rank_parameters", "activation_bytes"),
         twin=Twin(
             ("budget.gpt_parameters.untied", "budget.bytes_at_rest.half"),
             (Formula("gpt_parameters"), Formula("bytes_at_rest")),
@@ -35,16 +36,17 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         12,
         "flops_and_days",
-        minutes=35,
-        further=15,
+        minutes=25,
+        further=20,
         needs=(11,),
         checks=(
             Formula("layer_flops"),
             Formula("step_flops"),
-            Formula("matmul_time"),
             Formula("mfu"),
             Formula("training_days"),
+            Formula("matmul_time"),
         ),
+        extra=("matmul_time",),
         twin=Twin(
             ("budget.step_flops.look_up", "budget.training_days.at_peak"),
             (Formula("step_flops"), Formula("training_days")),
@@ -58,10 +60,11 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         13,
         "mixed_precision",
-        minutes=55,
-        further=15,
+        minutes=35,
+        further=25,
         needs=(5,),
-        checks=(Formula("spacing"), Formula("loss_scale"), Trial("mixed_step")),
+        checks=(Formula("spacing"), Trial("mixed_step"), Formula("loss_scale")),
+        extra=("loss_scale",),
         twin=Twin(("memory.mixed_step.clipped_scaled",), (Trial("mixed_step"),)),
         figures={
             "stall": Plot("stall", "lessons.course.13_mixed_precision.facts:stall", "step", "loss", log="y"),
@@ -77,7 +80,7 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         14,
         "recompute",
-        minutes=45,
+        minutes=35,
         further=15,
         needs=(13,),
         checks=(Formula("peak_bytes"), Formula("best_segments"), Trial("checkpoint", ranks=(1,))),
@@ -95,7 +98,7 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         15,
         "offload",
-        minutes=35,
+        minutes=25,
         further=15,
         needs=(6, 14),
         checks=(
@@ -117,7 +120,7 @@ BUDGET: tuple[Lesson, ...] = (
     Lesson(
         16,
         "quantization",
-        minutes=50,
+        minutes=40,
         further=15,
         needs=(4, 13),
         checks=(

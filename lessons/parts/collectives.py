@@ -55,6 +55,7 @@ _ONE_STEP: Mapping[str, PerRanks] = {
     "all_reduce": lambda n: n - 1,
     "all_to_all": _share,
 }
+_OTHER_OPERATORS = ("reduce", "gather", "all_reduce", "all_to_all")  # beside those that a ring is made of
 _WHOLE = Fraction(1)
 # one walk round the ring, and two; of doubling, with the steps there and back of ranks beyond a power of two
 _WALK = Limit(lambda n: n - 1, lambda n: n - 1, _share, memory=lambda n: Fraction(2, n), peers=_one)
@@ -72,14 +73,15 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         1,
         "send_and_receive",
-        minutes=40,
-        further=15,
+        minutes=30,
+        further=20,
         needs=(0,),
         checks=(
             Bare("rotate", case="rotate", limit=Limit(steps=lambda n: 2 if n % 2 == 0 else 3, messages=lambda n: 1)),
-            Bare("relay_bare", case="broadcast", limit=Limit(steps=lambda n: n - 1, messages=lambda n: 1)),
             Program("relay", "broadcast", chunks=1, limit=Limit(steps=lambda n: n - 1, messages=lambda n: 1)),
+            Bare("relay_bare", case="broadcast", limit=Limit(steps=lambda n: n - 1, messages=lambda n: 1)),
         ),
+        extra=("relay_bare",),
         twin=Twin(("waits.cycle",), (Bare("rotate", case="rotate"),)),
         figures={
             "circle": Waits("lessons.course.01_send_and_receive.facts:receive_first", ranks=4),
@@ -90,12 +92,14 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         2,
         "eight_operators",
-        minutes=60,
-        further=10,
+        minutes=25,
+        further=30,
         needs=(1,),
         checks=tuple(
-            Program(name, name, limit=Limit(steps=lambda n: 1, sent=share)) for name, share in _ONE_STEP.items()
+            Program(name, name, limit=Limit(steps=lambda n: 1, sent=_ONE_STEP[name]))
+            for name in sorted(_ONE_STEP, key=_OTHER_OPERATORS.__contains__)
         ),
+        extra=_OTHER_OPERATORS,
         twin=Twin(("repair.owner.peer_as_is",), (Program("reduce_scatter", "reduce_scatter"),)),
         figures={"operators": Operators(tuple(_ONE_STEP))},
         questions=3,
@@ -103,15 +107,16 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         3,
         "naive_all_reduce",
-        minutes=50,
-        further=15,
+        minutes=25,
+        further=20,
         needs=(1, 2),
         checks=(
             Bare("all_reduce_bare", case="all_reduce", limit=Limit(messages=lambda n: n - 1, memory=lambda n: _WHOLE)),
             Bare("average_bare", case="average", limit=Limit(messages=lambda n: n - 1)),
-            Program("all_reduce", "all_reduce", chunks=1, limit=Limit(messages=lambda n: n - 1)),
             Formula("root_bytes"),
+            Program("all_reduce", "all_reduce", chunks=1, limit=Limit(messages=lambda n: n - 1)),
         ),
+        extra=("all_reduce",),
         twin=Twin(("values.lacking",), (Bare("all_reduce_bare", case="all_reduce"),)),
         figures={"server": Run("naive", ranks=4, nbytes=4 * 124_439_808, machine="switch")},  # GPT-2's gradients
         questions=3,
@@ -119,7 +124,7 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         4,
         "ring_reduce_scatter",
-        minutes=35,
+        minutes=30,
         further=15,
         needs=(2, 3),
         checks=(
@@ -134,7 +139,7 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         5,
         "ring_all_reduce",
-        minutes=45,
+        minutes=25,
         further=20,
         needs=(4,),
         checks=(
@@ -156,7 +161,7 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         6,
         "alpha_beta",
-        minutes=25,
+        minutes=20,
         further=5,
         needs=(5,),
         checks=(Formula("ring_time"), Formula("bus_bandwidth"), Formula("fit"), Measured()),
@@ -166,12 +171,11 @@ COLLECTIVES: tuple[Lesson, ...] = (
     Lesson(
         7,
         "trees_and_hierarchies",
-        minutes=60,
-        further=15,
+        minutes=25,
+        further=30,
         needs=(5, 6),
         checks=(
             Program("tree_broadcast", "broadcast", chunks=1, limit=Limit(_log2, messages=_log2)),
-            Program("doubling", "all_reduce", chunks=1, limit=_FOLDED),
             Program(
                 "hierarchical",
                 "all_reduce",
@@ -180,7 +184,9 @@ COLLECTIVES: tuple[Lesson, ...] = (
                 proved=(4, 6, 8, 9, 12),
             ),
             Formula("ring_order"),
+            Program("doubling", "all_reduce", chunks=1, limit=_FOLDED),
         ),
+        extra=("doubling",),
         twin=Twin(("program.powers",), (Program("doubling", "all_reduce", chunks=1, limit=_FOLDED),)),
         figures={
             "sweep": Sweep(

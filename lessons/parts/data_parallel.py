@@ -12,8 +12,8 @@ DATA_PARALLEL: tuple[Lesson, ...] = (
     Lesson(
         8,
         "dp_and_ddp",
-        minutes=60,
-        further=20,
+        minutes=30,
+        further=25,
         needs=(3, 5),
         checks=(
             Formula("rows_of"),
@@ -23,6 +23,7 @@ DATA_PARALLEL: tuple[Lesson, ...] = (
             Formula("dp_bytes"),
             Formula("ddp_bytes"),
         ),
+        extra=("dp_bytes", "ddp_bytes"),
         twin=Twin(
             ("data_parallel.same_start.parameters_only", "data_parallel.average_gradients.skipped_means"),
             (Trial("same_start"), Trial("average_gradients")),
@@ -33,7 +34,7 @@ DATA_PARALLEL: tuple[Lesson, ...] = (
     Lesson(
         9,
         "buckets_and_overlap",
-        minutes=60,
+        minutes=50,
         further=20,
         needs=(6, 8),
         checks=(Formula("buckets"), Formula("finish_time"), Formula("best_cap"), Formula("hidden")),
@@ -46,7 +47,7 @@ DATA_PARALLEL: tuple[Lesson, ...] = (
     Lesson(
         10,
         "your_ring_under_ddp",
-        minutes=35,
+        minutes=20,
         further=10,
         needs=(5, 8, 9),
         checks=(Launched("train_on_ring", program="ring"), Formula("messages")),

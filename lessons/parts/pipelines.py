@@ -18,8 +18,8 @@ PIPELINES: tuple[Lesson, ...] = (
     Lesson(
         22,
         "naive_and_gpipe",
-        minutes=75,
-        further=15,
+        minutes=25,
+        further=45,
         needs=(1,),
         checks=(
             Timetable("naive", "naive"),
@@ -27,6 +27,7 @@ PIPELINES: tuple[Lesson, ...] = (
             Formula("bubble"),
             Trial("pipeline_step", rules=BY_HAND),
         ),
+        extra=("pipeline_step",),
         twin=Twin(("pipelines.pipeline_step.mean_of_means",), (Trial("pipeline_step", rules=BY_HAND),)),
         figures={"naive": Pipelines(("naive",), 4, 2), "gpipe": Pipelines(("gpipe",), 4, 4)},
         questions=3,
@@ -34,8 +35,8 @@ PIPELINES: tuple[Lesson, ...] = (
     Lesson(
         23,
         "one_forward_one_backward",
-        minutes=50,
-        further=15,
+        minutes=25,
+        further=25,
         needs=(22,),
         checks=(
             Timetable("one_forward_one_backward", "1f1b"),
@@ -43,6 +44,7 @@ PIPELINES: tuple[Lesson, ...] = (
             Timetable("interleaved", "interleaved", p2p=_TRANSFER, proved=_ROUNDS, chunks=2),
             Formula("interleaved_bubble"),
         ),
+        extra=("interleaved", "interleaved_bubble"),
         twin=Twin(("timetable.few",), (Timetable("one_forward_one_backward", "1f1b"),)),
         figures={
             "turns": Pipelines(("gpipe", "1f1b"), 4, 8),
@@ -53,7 +55,7 @@ PIPELINES: tuple[Lesson, ...] = (
     Lesson(
         24,
         "zero_bubble",
-        minutes=50,
+        minutes=40,
         further=15,
         needs=(23,),
         checks=(

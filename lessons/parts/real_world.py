@@ -22,7 +22,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         28,
         "save_kill_resume",
-        minutes=70,
+        minutes=55,
         further=20,
         needs=(17,),
         checks=(
@@ -42,7 +42,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         29,
         "hangs",
-        minutes=65,
+        minutes=50,
         further=15,
         needs=(1, 5),
         checks=(Formula("waiting"), Formula("absent"), Formula("blame"), Formula("differing"), Hung()),
@@ -53,7 +53,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         30,
         "inference",
-        minutes=30,
+        minutes=25,
         further=15,
         needs=(11, 12),
         checks=(
@@ -75,7 +75,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         31,
         "gpu_day",
-        minutes=65,
+        minutes=50,
         further=15,
         needs=(6,),
         checks=(
@@ -106,8 +106,8 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         32,
         "capstone",
-        minutes=60,
-        further=15,
+        minutes=40,
+        further=10,
         needs=(25,),
         checks=(
             Formula("parameters"),

@@ -12,8 +12,8 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         17,
         "zero_1_and_2",
-        minutes=65,
-        further=20,
+        minutes=35,
+        further=30,
         needs=(5, 11),
         checks=(
             Formula("zero_bytes"),
@@ -22,6 +22,7 @@ SHARDING: tuple[Lesson, ...] = (
             Trial("zero2_reduce"),
             Trial("shards_norm"),
         ),
+        extra=("zero2_reduce", "shards_norm"),
         twin=Twin(
             ("zero.zero1_train.tail", "zero.shards_norm.replicated"), (Trial("zero1_train"), Trial("shards_norm"))
         ),
@@ -31,7 +32,7 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         18,
         "zero_3_and_offload",
-        minutes=45,
+        minutes=35,
         further=20,
         needs=(17,),
         checks=(
@@ -50,7 +51,7 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         19,
         "column_and_row",
-        minutes=55,
+        minutes=30,
         further=20,
         needs=(5,),
         checks=(
@@ -61,6 +62,7 @@ SHARDING: tuple[Lesson, ...] = (
             Trial("row_linear"),
             Formula("tensor_parallel_bytes"),
         ),
+        extra=("tensor_parallel_bytes",),
         twin=Twin(
             ("tensor.column_linear.no_f", "tensor.row_linear.bias_each"),
             (Trial("column_linear"), Trial("row_linear")),
@@ -77,7 +79,7 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         20,
         "mlp_and_attention",
-        minutes=40,
+        minutes=30,
         further=15,
         needs=(19,),
         checks=(Trial("mlp"), Trial("qkv_part"), Trial("attention"), Trial("dropouts")),
@@ -92,7 +94,7 @@ SHARDING: tuple[Lesson, ...] = (
     Lesson(
         21,
         "sequence_and_vocabulary",
-        minutes=80,
+        minutes=55,
         further=15,
         needs=(19, 20),
         checks=(

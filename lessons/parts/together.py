@@ -14,18 +14,19 @@ TOGETHER: tuple[Lesson, ...] = (
     Lesson(
         25,
         "three_dimensions",
-        minutes=75,
-        further=20,
+        minutes=35,
+        further=45,
         needs=(17, 19, 22),
         checks=(
             Formula("coordinates"),
-            Formula("groups"),
-            Formula("seeds"),
             Formula("zero_elements"),
             Trial("clip", ranks=(2, 4)),
+            Formula("groups"),
+            Formula("seeds"),
             Trial("reduce_tied", ranks=(2, 4)),
             Compared(),
         ),
+        extra=("groups", "seeds", "reduce_tied"),
         twin=Twin(
             ("together.clip.twice", "together.reduce_tied.last_only"),
             (Trial("clip", ranks=(2, 4)), Trial("reduce_tied", ranks=(2, 4))),
@@ -36,7 +37,7 @@ TOGETHER: tuple[Lesson, ...] = (
     Lesson(
         26,
         "choosing",
-        minutes=75,
+        minutes=45,
         further=15,
         needs=(25,),
         checks=(Formula("choose"), Formula("memory"), Formula("rate"), Formula("seconds"), Formula("best_plan")),
@@ -57,7 +58,7 @@ TOGETHER: tuple[Lesson, ...] = (
     Lesson(
         27,
         "scaling",
-        minutes=30,
+        minutes=25,
         further=15,
         needs=(6, 12),
         checks=(

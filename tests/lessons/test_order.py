@@ -50,6 +50,17 @@ def _stub(lesson: Lesson) -> str:
     return (SOLVED / lesson.folder / "stub.py").read_text()
 
 
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_what_is_extra_comes_last_under_its_heading_and_is_not_all(lesson: Lesson) -> None:
+    needed = lesson.functions[: len(lesson.functions) - len(lesson.extra)]
+    assert (*needed, *lesson.extra) == tuple(lesson.functions)
+    assert needed or not lesson.functions
+    for name in ("stub", "solution") if lesson.extra else ():
+        before, _, after = (SOLVED / lesson.folder / f"{name}.py").read_text().partition("\n# {{course.extra}}\n")
+        assert re.findall(r"^def (\w+)", after, re.M) == list(lesson.extra)
+        assert set(needed) <= set(re.findall(r"^def (\w+)", before, re.M))
+
+
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_solved_lesson_is_told_in_its_order(number: int) -> None:
     lesson = COURSE[number]
@@ -60,13 +71,17 @@ def test_a_solved_lesson_is_told_in_its_order(number: int) -> None:
     assert sorted(map(repr, came)) == sorted(map(repr, found))
 
 
+ROTATE, RELAY, RELAY_BARE = COURSE[1].checks
+IN_TURN = (ROTATE, RELAY_BARE, RELAY)  # two that are run bare before one that is proved
+
+
 def passed(function: str, id: str = "check.ran") -> Passed:
     return Passed(Said(id), function)
 
 
 def test_what_is_found_bare_is_told_at_once() -> None:
     came: list[Event] = []
-    order = InOrder(COURSE[1].checks, came.append)
+    order = InOrder(IN_TURN, came.append)
     order.heard(passed("relay", "check.proved"))
     assert came == []
     order.heard(passed("rotate"))
@@ -80,7 +95,7 @@ def test_what_is_found_bare_is_told_at_once() -> None:
 def test_nothing_waits_for_functions_that_have_no_turn() -> None:
     """Those that are not written, or wrong already."""
     came: list[Event] = []
-    order = InOrder(COURSE[1].checks, came.append)
+    order = InOrder(IN_TURN, came.append)
     order.heard(passed("relay", "check.proved"))
     order.heard(passed("relay_bare"))
     assert functions(came) == ["relay_bare"]
@@ -88,7 +103,7 @@ def test_nothing_waits_for_functions_that_have_no_turn() -> None:
     order.heard(passed("relay"))
     assert len(came) == 4
     alone: list[Event] = []
-    order = InOrder(COURSE[1].checks, alone.append)
+    order = InOrder(IN_TURN, alone.append)
     order.heard(passed("relay", "check.proved"))
     order.heard(Said("check.running", {"functions": ["relay"]}))
     order.heard(passed("relay"))

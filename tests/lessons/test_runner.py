@@ -194,6 +194,13 @@ def test_another_folder(type_):
 # ---------------------------------------------------------------- files
 
 
+def test_start_says_what_is_to_write_and_what_is_extra(type_):
+    """What the stub of lesson 8 has already, train_together, is neither."""
+    said = " ".join(type_("start", "8").split())
+    assert "To write: rows_of, same_start, average_gradients." in said
+    assert "the lesson is passed without: dp_bytes, ddp_bytes." in said
+
+
 def test_start_copies_once_and_keeps_what_is_there(type_):
     said = type_("start", "4")
     file = Path("my_lessons/04_ring_reduce_scatter.py")

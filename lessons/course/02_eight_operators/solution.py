@@ -24,28 +24,12 @@ def broadcast(rank: int, size: int) -> Iterator[Step]:
         yield tuple(Recv(chunk, source=0) for chunk in range(size))
 
 
-def reduce(rank: int, size: int) -> Iterator[Step]:
-    """{{solution.reduce}}"""
-    if rank == 0:
-        yield tuple(Reduce(chunk, source=peer) for peer in others(rank, size) for chunk in range(size))
-    else:
-        yield tuple(Send(chunk, to=0) for chunk in range(size))
-
-
 def scatter(rank: int, size: int) -> Iterator[Step]:
     """{{solution.scatter}}"""
     if rank == 0:
         yield tuple(Send(peer, to=peer) for peer in others(rank, size))
     else:
         yield Recv(rank, source=0)
-
-
-def gather(rank: int, size: int) -> Iterator[Step]:
-    """{{solution.gather}}"""
-    if rank == 0:
-        yield tuple(Recv(peer, source=peer) for peer in others(rank, size))
-    else:
-        yield Send(rank, to=0)
 
 
 def all_gather(rank: int, size: int) -> Iterator[Step]:
@@ -60,6 +44,25 @@ def reduce_scatter(rank: int, size: int) -> Iterator[Step]:
     sends = [Send(peer, to=peer) for peer in others(rank, size)]
     arrivals = [Reduce(rank, source=peer) for peer in others(rank, size)]
     yield (*sends, *arrivals)
+
+
+# {{course.extra}}
+
+
+def reduce(rank: int, size: int) -> Iterator[Step]:
+    """{{solution.reduce}}"""
+    if rank == 0:
+        yield tuple(Reduce(chunk, source=peer) for peer in others(rank, size) for chunk in range(size))
+    else:
+        yield tuple(Send(chunk, to=0) for chunk in range(size))
+
+
+def gather(rank: int, size: int) -> Iterator[Step]:
+    """{{solution.gather}}"""
+    if rank == 0:
+        yield tuple(Recv(peer, source=peer) for peer in others(rank, size))
+    else:
+        yield Send(rank, to=0)
 
 
 def all_reduce(rank: int, size: int) -> Iterator[Step]:

@@ -24,18 +24,8 @@ def broadcast(rank: int, size: int) -> Iterator[Step]:
         yield tuple(Recv(chunk, source=0) for chunk in range(size))
 
 
-def reduce(rank: int, size: int) -> Iterator[Step]:
-    """{{stub.reduce}}"""
-    raise NotImplementedError  # TODO
-
-
 def scatter(rank: int, size: int) -> Iterator[Step]:
     """{{stub.scatter}}"""
-    raise NotImplementedError  # TODO
-
-
-def gather(rank: int, size: int) -> Iterator[Step]:
-    """{{stub.gather}}"""
     raise NotImplementedError  # TODO
 
 
@@ -46,6 +36,19 @@ def all_gather(rank: int, size: int) -> Iterator[Step]:
 
 def reduce_scatter(rank: int, size: int) -> Iterator[Step]:
     """{{stub.reduce_scatter}}"""
+    raise NotImplementedError  # TODO
+
+
+# {{course.extra}}
+
+
+def reduce(rank: int, size: int) -> Iterator[Step]:
+    """{{stub.reduce}}"""
+    raise NotImplementedError  # TODO
+
+
+def gather(rank: int, size: int) -> Iterator[Step]:
+    """{{stub.gather}}"""
     raise NotImplementedError  # TODO
 
 

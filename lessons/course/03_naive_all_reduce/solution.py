@@ -32,6 +32,14 @@ def average_bare(tensor: Tensor) -> None:
     tensor /= dist.get_world_size()
 
 
+def root_bytes(size: int, nbytes: int) -> int:
+    """{{solution.root_bytes}}"""
+    return 2 * (size - 1) * nbytes
+
+
+# {{course.extra}}
+
+
 def all_reduce(rank: int, size: int) -> Iterator[Send | Recv | Reduce]:
     """{{solution.all_reduce}}"""
     if rank > 0:
@@ -42,8 +50,3 @@ def all_reduce(rank: int, size: int) -> Iterator[Send | Recv | Reduce]:
         yield Reduce(0, source=peer)
     for peer in range(1, size):
         yield Send(0, to=peer)
-
-
-def root_bytes(size: int, nbytes: int) -> int:
-    """{{solution.root_bytes}}"""
-    return 2 * (size - 1) * nbytes

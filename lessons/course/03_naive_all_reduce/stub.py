@@ -24,13 +24,16 @@ def average_bare(tensor: Tensor) -> None:
     raise NotImplementedError
 
 
-def all_reduce(rank: int, size: int) -> Iterator[Send | Recv | Reduce]:
-    """{{stub.all_reduce}}"""
-    # TODO: {{stub.all_reduce_todo}}
-    raise NotImplementedError
-
-
 def root_bytes(size: int, nbytes: int) -> int:
     """{{stub.root_bytes}}"""
     # TODO: {{stub.root_bytes_todo}}
+    raise NotImplementedError
+
+
+# {{course.extra}}
+
+
+def all_reduce(rank: int, size: int) -> Iterator[Send | Recv | Reduce]:
+    """{{stub.all_reduce}}"""
+    # TODO: {{stub.all_reduce_todo}}
     raise NotImplementedError

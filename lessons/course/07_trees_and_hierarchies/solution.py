@@ -23,6 +23,26 @@ def tree_broadcast(rank: int, size: int) -> Iterator[Send | Recv]:
             yield Recv(0, source=rank - distance)
 
 
+def hierarchical(rank: int, size: int, local: int) -> Iterator[tuple[Send | Recv | Reduce, ...]]:
+    """{{solution.hierarchical}}"""
+    nodes, (node, me) = size // local, divmod(rank, local)
+    mates = range(node * local, (node + 1) * local)
+    rail = range(me, size, local)
+    # {{solution.blocks}}
+    blocks = [range(block * nodes, (block + 1) * nodes) for block in range(local)]
+    yield from place(reduce_scatter(me, local), mates, blocks)
+    yield from place(all_reduce(node, nodes), rail, blocks[me])
+    yield from place(all_gather(me, local), mates, blocks)
+
+
+def ring_order(hosts: list[int]) -> list[int]:
+    """{{solution.ring_order}}"""
+    return sorted(range(len(hosts)), key=hosts.__getitem__)
+
+
+# {{course.extra}}
+
+
 def doubling(rank: int, size: int) -> Iterator[Send | Recv | Reduce | tuple[Send, Reduce]]:
     """{{solution.doubling}}"""
     inner = 1 << size.bit_length() - 1
@@ -39,20 +59,3 @@ def doubling(rank: int, size: int) -> Iterator[Send | Recv | Reduce | tuple[Send
         distance *= 2
     if folds:
         yield Send(0, to=rank + inner)
-
-
-def hierarchical(rank: int, size: int, local: int) -> Iterator[tuple[Send | Recv | Reduce, ...]]:
-    """{{solution.hierarchical}}"""
-    nodes, (node, me) = size // local, divmod(rank, local)
-    mates = range(node * local, (node + 1) * local)
-    rail = range(me, size, local)
-    # {{solution.blocks}}
-    blocks = [range(block * nodes, (block + 1) * nodes) for block in range(local)]
-    yield from place(reduce_scatter(me, local), mates, blocks)
-    yield from place(all_reduce(node, nodes), rail, blocks[me])
-    yield from place(all_gather(me, local), mates, blocks)
-
-
-def ring_order(hosts: list[int]) -> list[int]:
-    """{{solution.ring_order}}"""
-    return sorted(range(len(hosts)), key=hosts.__getitem__)

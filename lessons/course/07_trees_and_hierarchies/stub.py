@@ -19,12 +19,6 @@ def tree_broadcast(rank: int, size: int) -> Iterator[Send | Recv]:
     raise NotImplementedError
 
 
-def doubling(rank: int, size: int) -> Iterator[Send | Recv | Reduce | tuple[Send, Reduce]]:
-    """{{stub.doubling}}"""
-    # TODO: {{stub.doubling_todo}}
-    raise NotImplementedError
-
-
 def hierarchical(rank: int, size: int, local: int) -> Iterator[tuple[Send | Recv | Reduce, ...]]:
     """{{stub.hierarchical}}"""
     nodes, (node, me) = size // local, divmod(rank, local)
@@ -39,4 +33,13 @@ def hierarchical(rank: int, size: int, local: int) -> Iterator[tuple[Send | Recv
 def ring_order(hosts: list[int]) -> list[int]:
     """{{stub.ring_order}}"""
     # TODO: {{stub.ring_order_todo}}
+    raise NotImplementedError
+
+
+# {{course.extra}}
+
+
+def doubling(rank: int, size: int) -> Iterator[Send | Recv | Reduce | tuple[Send, Reduce]]:
+    """{{stub.doubling}}"""
+    # TODO: {{stub.doubling_todo}}
     raise NotImplementedError

@@ -11,11 +11,6 @@ def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
     return layers * (attention + mlp + 2 * norm) + (vocab + positions) * hidden + norm
 
 
-def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: int, pp: int) -> float:
-    """{{solution.rank_parameters}}"""
-    return layers * 12 * hidden**2 / (tp * pp) + (vocab + positions) * hidden / tp
-
-
 def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
     """{{solution.bytes_at_rest}}"""
     moments = {"adam": 2, "momentum": 1, "sgd": 0}[optimizer]
@@ -25,6 +20,14 @@ def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
         "pure": (2, 2, 0, 2),
     }[precision]
     return count * (weight + gradient + master + moments * moment)
+
+
+# {{course.extra}}
+
+
+def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: int, pp: int) -> float:
+    """{{solution.rank_parameters}}"""
+    return layers * 12 * hidden**2 / (tp * pp) + (vocab + positions) * hidden / tp
 
 
 def activation_bytes(batch: int, sequence: int, hidden: int, heads: int, recompute: str) -> int:

@@ -9,15 +9,18 @@ def gpt_parameters(layers: int, hidden: int, vocab: int, positions: int) -> int:
     raise NotImplementedError
 
 
-def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: int, pp: int) -> float:
-    """{{stub.rank_parameters}}"""
-    # TODO: {{stub.rank_parameters_todo}}
-    raise NotImplementedError
-
-
 def bytes_at_rest(count: int, precision: str, optimizer: str) -> int:
     """{{stub.bytes_at_rest}}"""
     # TODO: {{stub.bytes_at_rest_todo}}
+    raise NotImplementedError
+
+
+# {{course.extra}}
+
+
+def rank_parameters(layers: int, hidden: int, vocab: int, positions: int, tp: int, pp: int) -> float:
+    """{{stub.rank_parameters}}"""
+    # TODO: {{stub.rank_parameters_todo}}
     raise NotImplementedError
 
 

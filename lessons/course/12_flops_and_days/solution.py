@@ -17,13 +17,6 @@ def step_flops(batch: int, sequence: int, layers: int, hidden: int, vocab: int) 
     return 3 * (layers * layer_flops(batch, sequence, hidden) + logits)
 
 
-def matmul_time(m: int, n: int, k: int, peak: float, bandwidth: float) -> float:
-    """{{solution.matmul_time}}"""
-    operations = 2 * m * n * k
-    moved = 2 * (m * k + k * n + m * n)
-    return max(operations / peak, moved / bandwidth)
-
-
 def mfu(flops: float, seconds: float, gpus: int, peak: float) -> float:
     """{{solution.mfu}}"""
     return flops / seconds / (gpus * peak)
@@ -32,3 +25,13 @@ def mfu(flops: float, seconds: float, gpus: int, peak: float) -> float:
 def training_days(parameters: int, tokens: int, gpus: int, peak: float, utilisation: float) -> float:
     """{{solution.training_days}}"""
     return 6 * parameters * tokens / (gpus * peak * utilisation) / 86400
+
+
+# {{course.extra}}
+
+
+def matmul_time(m: int, n: int, k: int, peak: float, bandwidth: float) -> float:
+    """{{solution.matmul_time}}"""
+    operations = 2 * m * n * k
+    moved = 2 * (m * k + k * n + m * n)
+    return max(operations / peak, moved / bandwidth)

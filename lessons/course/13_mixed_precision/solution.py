@@ -16,18 +16,6 @@ def spacing(value: float, bits: int, least: int) -> float:
     return 2.0 ** (exponent - bits)
 
 
-def loss_scale(overflows: Sequence[bool], start: float, interval: int) -> float:
-    """{{solution.loss_scale}}"""
-    scale, good = start, 0
-    for overflow in overflows:
-        good = 0 if overflow else good + 1
-        if overflow:
-            scale /= 2
-        elif good == interval:
-            scale, good = scale * 2, 0
-    return scale
-
-
 def mixed_step(
     loss_of: Callable[[Sequence[Tensor]], Tensor],
     weights: Sequence[Tensor],
@@ -50,3 +38,18 @@ def mixed_step(
             master -= lr * shrink * gradient
             weight.copy_(master)
     return True
+
+
+# {{course.extra}}
+
+
+def loss_scale(overflows: Sequence[bool], start: float, interval: int) -> float:
+    """{{solution.loss_scale}}"""
+    scale, good = start, 0
+    for overflow in overflows:
+        good = 0 if overflow else good + 1
+        if overflow:
+            scale /= 2
+        elif good == interval:
+            scale, good = scale * 2, 0
+    return scale

@@ -16,12 +16,6 @@ def spacing(value: float, bits: int, least: int) -> float:
     raise NotImplementedError
 
 
-def loss_scale(overflows: Sequence[bool], start: float, interval: int) -> float:
-    """{{stub.loss_scale}}"""
-    # TODO: {{stub.loss_scale_todo}}
-    raise NotImplementedError
-
-
 def mixed_step(
     loss_of: Callable[[Sequence[Tensor]], Tensor],
     weights: Sequence[Tensor],
@@ -32,4 +26,13 @@ def mixed_step(
 ) -> bool:
     """{{stub.mixed_step}}"""
     # TODO: {{stub.mixed_step_todo}}
+    raise NotImplementedError
+
+
+# {{course.extra}}
+
+
+def loss_scale(overflows: Sequence[bool], start: float, interval: int) -> float:
+    """{{stub.loss_scale}}"""
+    # TODO: {{stub.loss_scale_todo}}
     raise NotImplementedError

@@ -61,6 +61,9 @@ def zero1_train(
     return optimizer
 
 
+# {{course.extra}}
+
+
 def zero2_reduce(gradients: Iterator[Tensor]) -> list[Tensor]:
     """{{solution.zero2_reduce}}"""
     size = dist.get_world_size()

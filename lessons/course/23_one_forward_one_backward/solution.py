@@ -28,6 +28,9 @@ def in_flight(rank: int, ranks: int, microbatches: int) -> int:
     return min(microbatches, ranks - rank)
 
 
+# {{course.extra}}
+
+
 def interleaved(rank: int, ranks: int, microbatches: int, chunks: int) -> Iterator[Forward | Backward]:
     """{{solution.interleaved}}"""
     order = [

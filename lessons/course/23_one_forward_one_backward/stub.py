@@ -19,6 +19,9 @@ def in_flight(rank: int, ranks: int, microbatches: int) -> int:
     raise NotImplementedError
 
 
+# {{course.extra}}
+
+
 def interleaved(rank: int, ranks: int, microbatches: int, chunks: int) -> Iterator[Forward | Backward]:
     """{{stub.interleaved}}"""
     # TODO: {{stub.interleaved_todo}}

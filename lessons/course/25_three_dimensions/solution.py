@@ -16,21 +16,6 @@ def coordinates(rank: int, dp: int, tp: int) -> tuple[int, int, int]:
     return rank // (dp * tp), rank // tp % dp, rank % tp
 
 
-def groups(axis: str, pp: int, dp: int, tp: int) -> list[list[int]]:
-    """{{solution.groups}}"""
-    place = ("pp", "dp", "tp").index(axis)
-    found: dict[tuple[int, ...], list[int]] = {}
-    for rank in range(pp * dp * tp):
-        here = coordinates(rank, dp, tp)
-        found.setdefault(here[:place] + here[place + 1 :], []).append(rank)
-    return list(found.values())
-
-
-def seeds(base: int, pp: int, dp: int, tp: int, sharded: bool) -> list[int]:
-    """{{solution.seeds}}"""
-    return [base + (rank if sharded else rank // tp) for rank in range(pp * dp * tp)]
-
-
 def zero_elements(stage: int, elements: int, dp: int, microbatches: int) -> float:
     """{{solution.zero_elements}}"""
     passes = (2, 2, microbatches + 1, 3 * microbatches)[stage]
@@ -50,6 +35,24 @@ def clip(gradients: list[Tensor], split_over: Sequence[Sequence[str]], max_norm:
     for gradient in gradients:
         gradient *= min(1.0, max_norm / norm)
     return norm
+
+
+# {{course.extra}}
+
+
+def groups(axis: str, pp: int, dp: int, tp: int) -> list[list[int]]:
+    """{{solution.groups}}"""
+    place = ("pp", "dp", "tp").index(axis)
+    found: dict[tuple[int, ...], list[int]] = {}
+    for rank in range(pp * dp * tp):
+        here = coordinates(rank, dp, tp)
+        found.setdefault(here[:place] + here[place + 1 :], []).append(rank)
+    return list(found.values())
+
+
+def seeds(base: int, pp: int, dp: int, tp: int, sharded: bool) -> list[int]:
+    """{{solution.seeds}}"""
+    return [base + (rank if sharded else rank // tp) for rank in range(pp * dp * tp)]
 
 
 def reduce_tied(gradient: Tensor | None, mesh: Mesh) -> None:

@@ -17,18 +17,6 @@ def coordinates(rank: int, dp: int, tp: int) -> tuple[int, int, int]:
     raise NotImplementedError
 
 
-def groups(axis: str, pp: int, dp: int, tp: int) -> list[list[int]]:
-    """{{stub.groups}}"""
-    # TODO: {{stub.groups_todo}}
-    raise NotImplementedError
-
-
-def seeds(base: int, pp: int, dp: int, tp: int, sharded: bool) -> list[int]:
-    """{{stub.seeds}}"""
-    # TODO: {{stub.seeds_todo}}
-    raise NotImplementedError
-
-
 def zero_elements(stage: int, elements: int, dp: int, microbatches: int) -> float:
     """{{stub.zero_elements}}"""
     # TODO: {{stub.zero_elements_todo}}
@@ -39,6 +27,21 @@ def clip(gradients: list[Tensor], split_over: Sequence[Sequence[str]], max_norm:
     """{{stub.clip}}"""
     here = mesh.coordinates()
     # TODO: {{stub.clip_todo}}
+    raise NotImplementedError
+
+
+# {{course.extra}}
+
+
+def groups(axis: str, pp: int, dp: int, tp: int) -> list[list[int]]:
+    """{{stub.groups}}"""
+    # TODO: {{stub.groups_todo}}
+    raise NotImplementedError
+
+
+def seeds(base: int, pp: int, dp: int, tp: int, sharded: bool) -> list[int]:
+    """{{stub.seeds}}"""
+    # TODO: {{stub.seeds_todo}}
     raise NotImplementedError
 
 

@@ -7,8 +7,13 @@ from lessons.planning import Pieces, Run
 
 def parameters(run: Run, stage: int) -> float:
     """{{stub.parameters}}"""
-    # TODO: {{stub.parameters_todo}}
-    raise NotImplementedError
+    h, table = run.hidden, run.vocabulary * run.hidden / run.tp
+    found = run.layers / run.pp * ((12 * h * h + 7 * h) / run.tp + 6 * h)
+    if stage == 0:
+        found += table + run.positions * h
+    if stage == run.pp - 1:
+        found += 2 * h + (table if run.pp > 1 else 0)
+    return found
 
 
 def state_bytes(run: Run) -> float:
