@@ -128,10 +128,10 @@ class Reading:
 
     @functools.cached_property
     def hints(self) -> dict[str, list[str]]:
-        """The function that they are for, or empty → hints, from a nudge to near-code."""
+        """The function that they are for, or empty → hints, from a nudge to near-code; in the order of the functions."""
         texts = {**Catalogue().table(self.lesson.table), **self.say.table(self.lesson.table)}
         keys = [key.removeprefix("hints.") for key in texts if key.startswith("hints.")]
-        functions = dict.fromkeys(key.rpartition(".")[0] for key in keys)
+        functions = sorted({key.rpartition(".")[0] for key in keys}, key=["", *self.lesson.functions].index)
         return {
             function: [
                 self.text(f"hints.{function}.{grade}" if function else f"hints.{grade}")

@@ -46,6 +46,12 @@ def test_the_text_the_file_and_the_checks_have_one_order(lesson: Lesson, languag
     assert listed or lesson.number == 2  # which has the table of its operators
 
 
+@pytest.mark.parametrize("lesson", COURSE, ids=lambda lesson: lesson.name)
+def test_hints_come_in_the_order_of_the_functions(lesson: Lesson) -> None:
+    hinted = [function for function in Reading(lesson, SAY).hints if function]
+    assert hinted == [function for function in lesson.functions if function in hinted]
+
+
 def _stub(lesson: Lesson) -> str:
     return (SOLVED / lesson.folder / "stub.py").read_text()
 
