@@ -128,7 +128,7 @@ class Reading:
 
     @functools.cached_property
     def hints(self) -> dict[str, list[str]]:
-        """The function that they are for, or empty → hints, from a nudge to near-code; in the order of the functions."""
+        """The function that they are for, or empty → hints, from a nudge to near-code, in their order."""
         texts = {**Catalogue().table(self.lesson.table), **self.say.table(self.lesson.table)}
         keys = [key.removeprefix("hints.") for key in texts if key.startswith("hints.")]
         functions = sorted({key.rpartition(".")[0] for key in keys}, key=["", *self.lesson.functions].index)
