@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from collectives.explanation import explain
@@ -114,6 +115,21 @@ def _divided_by_some(evidence: Wrong) -> Finding | None:
     ):
         return None
     return _finding(evidence, Said("values.divided_by_some", {"ranks": sums}))
+
+
+def _divided_before_by_some(evidence: Wrong) -> Finding | None:
+    """A sum of data some of which were divided before."""
+    size, data = evidence.size, evidence.data
+    if not evidence.case.mean:
+        return None
+    for count in range(1, size):
+        for divided in combinations(range(size), count):
+            total = sum((one / size if rank in divided else one for rank, one in enumerate(data)), 0 * data[0])
+            if all(_is(evidence, rank, total) for rank in range(size)):
+                whole = [rank for rank in range(size) if rank not in divided]
+                said = Said("values.divided_before_by_some", {"ranks": list(divided), "whole": whole})
+                return _finding(evidence, said, False)
+    return None
 
 
 def _operation(evidence: Wrong) -> Finding | None:
@@ -397,6 +413,7 @@ RULES: Sequence[Rule] = (
     _only_some_sizes,
     _unchanged,
     _divided_by_some,
+    _divided_before_by_some,
     _factor,
     _returned_only,
     _operation,
