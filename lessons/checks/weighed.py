@@ -53,7 +53,7 @@ class Weighed(Measurement):
         yield Shown(
             Said("weighed.model", shape),
             table([head, *lines]),
-            (Said("weighed.masks"),),
+            (Said("weighed.states"), *[Said("weighed.masks")] * (rows[-1].name == "layer")),
             {"rows": [asdict(row) for row in rows]},
         )
 
