@@ -49,6 +49,12 @@ class Verdict:
     def good(self) -> bool:
         return self.ending is not None and not self.findings and self.said is None
 
+    @property
+    def enough(self) -> bool:
+        """What the lesson needs is right; something extra may be wrong."""
+        wrong = {one.function for one in self.findings} | {one.function for one in self.skipped if one.function}
+        return self.good or (not self.broken and self.said is None and wrong <= set(self.lesson.extra))
+
 
 def judging(number: int, path: Path, language: str, broken: bool, ranks: tuple[int, ...]) -> Iterator[Event]:
     """``judge``, in the child: from arguments that can go to another process."""
@@ -102,7 +108,7 @@ def _bounds(checks: Sequence[Check]) -> Bounds:
 
 
 def record(workspace: Workspace, verdict: Verdict, sha256: str) -> None:
-    """A good verdict makes the lesson done, if its file is still the one with ``sha256`` that was checked.
+    """A verdict good enough makes the lesson done if its file is still the one with ``sha256`` that was checked.
 
     Raises:
         Refusal: see ``Progress.change``.
@@ -110,7 +116,7 @@ def record(workspace: Workspace, verdict: Verdict, sha256: str) -> None:
     from .progress import now
 
     lesson, broken = verdict.lesson, verdict.broken
-    if not verdict.good or verdict.ranks or digest(workspace.file(lesson, broken)) != sha256:
+    if not verdict.enough or verdict.ranks or digest(workspace.file(lesson, broken)) != sha256:
         return
     with workspace.progress.change():
         kept = workspace.progress.lesson(lesson.name, broken)

@@ -129,6 +129,8 @@ def summarise(workspace: Workspace, verdict: Verdict) -> None:
     if not verdict.good:
         count = len(verdict.findings) + (verdict.said is not None)
         workspace.tell("runner.check.wrong", count=count, right=len(verdict.passed), seconds=seconds)
+        if verdict.recorded:
+            workspace.tell("runner.check.enough", number=lesson.number, title=workspace.title(lesson))
     elif verdict.ranks:
         workspace.tell("runner.check.some_ranks", ranks=[str(rank) for rank in verdict.ranks], seconds=seconds)
     elif not verdict.recorded:
@@ -160,7 +162,12 @@ def suggestions(workspace: Workspace, verdict: Verdict) -> list[Suggestion]:
         if verdict.broken:
             return [again]
         more = has_more(workspace, lesson)
-        return [("runner.next.hint", ("hint", lesson.number)) if more else solution, again]
+        way_on = after(workspace, lesson) if verdict.recorded else None
+        return [
+            ("runner.next.hint", ("hint", lesson.number)) if more else solution,
+            again,
+            *([way_on] if way_on else []),
+        ]
     if not verdict.recorded:
         return [solution, ("runner.next.whole", again[1]) if verdict.ranks else again]
     commands = [solution]

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from lessons.__main__ import main
 from lessons.catalogue import Catalogue
 from lessons.judge import judge
 from lessons.manifest import lesson_numbered
 from lessons.order import Event
 from lessons.said import Finding, Passed, Said, Skipped
+from lessons.workspace import State, Workspace
 
 LESSON = lesson_numbered(12)
 NEEDED, _, EXTRA = (
@@ -55,3 +57,24 @@ def test_what_uses_it_unwritten_is_run_and_fails(tmp_path: Path) -> None:
     source = NEEDED.replace("return flops / seconds", "matmul_time(1, 1, 1, 1, 1)\n    return flops / seconds")
     ((function, _),) = findings(judged(tmp_path, source + UNWRITTEN))
     assert function == "mfu"
+
+
+@pytest.mark.parametrize(
+    ("source", "done"),
+    [
+        (NEEDED + EXTRA.replace("max(", "min("), True),
+        (NEEDED.replace("flops / seconds", "flops * seconds") + EXTRA, False),
+        (NEEDED.replace("flops / seconds", "flops * seconds") + EXTRA.replace("max(", "min("), False),
+    ],
+    ids=["extra wrong", "needed wrong", "both wrong"],
+)
+def test_something_extra_that_is_wrong_does_not_keep_the_lesson_from_being_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], source: str, done: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["start", "12", "--lang", "en"]) == 0
+    Workspace().file(LESSON).write_text(source)
+    capsys.readouterr()
+    assert main(["check", "12"]) == 1
+    assert ("counts as done" in capsys.readouterr().out) is done
+    assert (Workspace().state(LESSON) is State.PASSED) is done
