@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
@@ -21,6 +22,8 @@ from .shell import ALONE, Shell
 
 _RELATION = {"previous": "prev", "next": "next"}
 _LONG = 24  # letters of a name that may be broken
+_SHORT = 12  # of one with hyphens that may not
+_NAME = re.compile(r"(?<![\w-])(?:\w+-\d[\w.]*|\d+-[^\W\d_]+)(?![\w-])")  # GPT-2, 1-bit
 
 
 def page(
@@ -47,6 +50,7 @@ class Page:
         self.linker = Linker(terms(reading.say), shell.glossary)
         self.markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
         self.markdown.add_render_rule("code_inline", _code)
+        self.markdown.add_render_rule("text", _text)
 
     def file(self, around: tuple[Reading | None, Reading | None]) -> str:
         reading, sections = self.reading, self.sections()
@@ -70,7 +74,7 @@ class Page:
             problems = (self.number(one, f"calculate-{i}") for i, one in enumerate(reading.calculations, 1))
             parts.append(self.section("calculate", "".join(problems)))
         if reading.has("papers"):
-            parts.append(self.section("papers", self.text(reading.text("papers"))))
+            parts.append(self.section("papers", self.text(reading.text("papers"), titles=True)))
         return "\n".join([*parts, self.glossary()])
 
     def section(self, name: str, content: str, look: str = "") -> str:
@@ -78,9 +82,10 @@ class Page:
         look = f' class="{look}"' if look else ""
         return f'<section id="{name}" aria-labelledby="{name}-title"{look}>\n{heading}\n{content}</section>'
 
-    def text(self, markdown: str) -> str:
+    def text(self, markdown: str, titles: bool = False) -> str:
+        """titles: what is emphasised are titles, in which no term is linked."""
         tokens = parse(markdown)
-        self.linker.link(tokens)
+        self.linker.link(tokens, titles)
         if self.shell.address:
             point(tokens, self.reading.lesson, self.shell.address, self.say)
         return str(self.markdown.renderer.render(self.with_figures(tokens), self.markdown.options, {}))
@@ -227,13 +232,20 @@ def _html(content: str) -> Token:
 
 
 def breakable(code: str) -> str:
-    """Markup of code whose lines may end at blanks; in a long name after a dot or the like; never in ``--``."""
+    """Markup of code whose lines may end at blanks, but not around ``- 1``; in a long name after a dot or the like;
+    never in ``--`` nor in a short name with hyphens."""
     words = []
     for word in code.split(" "):
         pieces = re.split(r"(?<=[._(,/=])(?=\w)", word) if len(word) > _LONG else [word]
         marked = "<wbr>".join(map(escape, pieces))
-        words.append(re.sub(r"^--\w+", r"<span>\g<0></span>", marked))
-    return " ".join(words)
+        whole = "-" in word[1:] and len(word) <= _SHORT and not word.startswith("--")
+        words.append(f"<span>{marked}</span>" if whole else re.sub(r"^--\w+", r"<span>\g<0></span>", marked))
+    return re.sub(r"(?<!\S)[\w.(]+ [-+] \d+(?:\.\d+)?(?!\w)", r"<span>\g<0></span>", " ".join(words))
+
+
+def _text(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:
+    """Text in which no line ends inside of a name such as GPT-2."""
+    return _NAME.sub(r'<span class="whole">\g<0></span>', escapeHtml(tokens[at].content))
 
 
 def _code(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:
