@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 _UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]?i?B(?:/s)?|[mun]?s|[GM]bit/s|[GTP]?FLOPs?(?:/s)?|[MST])(?![\w/]))")
-_LESS = re.compile(r"(?<!\w)(\w{1,4}) − (?=\w{1,4}(?!\w))")  # a difference of two short terms
+_SUM = re.compile(r"(?<!\w)(\w{1,6} −|\d{1,3} \+) (?=\w{1,4}(?!\w))")  # of two short terms, or their difference
 
 
 def parse(text: str) -> list[Token]:
@@ -24,7 +24,7 @@ def parse(text: str) -> list[Token]:
             for child in token.children:
                 if child.type == "text":
                     child.content = _UNIT.sub("\u00a0", child.content)  # no line ends before a unit
-                    child.content = _LESS.sub("\\1\u00a0−\u00a0", child.content)
+                    child.content = _SUM.sub(lambda match: match[0].replace(" ", "\u00a0"), child.content)
     return tokens
 
 

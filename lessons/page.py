@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from html import escape
+from itertools import groupby
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import escapeHtml
@@ -15,7 +16,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from .glossary import Linker, terms
-from .markdown import figure_of, parse
+from .markdown import figure_of, is_wide, parse
 from .pointers import point
 from .reading import GRADES, Prediction, Question, Reading
 from .shell import ALONE, Shell
@@ -51,6 +52,7 @@ class Page:
         self.markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
         self.markdown.add_render_rule("code_inline", _code)
         self.markdown.add_render_rule("text", _text)
+        self.markdown.add_render_rule("fence", _fence)
 
     def file(self, around: tuple[Reading | None, Reading | None]) -> str:
         reading, sections = self.reading, self.sections()
@@ -246,6 +248,15 @@ def breakable(code: str) -> str:
 def _text(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:
     """Text in which no line ends inside of a name such as GPT-2."""
     return _NAME.sub(r'<span class="whole">\g<0></span>', escapeHtml(tokens[at].content))
+
+
+def _fence(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:
+    """Code; in formulas, whose lines stand below each other, wide letters take two columns, whatever their font."""
+    if tokens[at].info == "python":
+        return f"<pre><code>{escapeHtml(tokens[at].content)}</code></pre>\n"
+    runs = ((wide, escapeHtml("".join(letters))) for wide, letters in groupby(tokens[at].content, is_wide))
+    marked = (f'<span class="columns">{letters}</span>' if wide else letters for wide, letters in runs)
+    return f"<pre><code>{''.join(marked)}</code></pre>\n"
 
 
 def _code(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:

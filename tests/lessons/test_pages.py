@@ -190,6 +190,11 @@ def test_names_with_a_number_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -
     assert "&lt;b&gt;" in text
 
 
+def test_wide_letters_of_code_take_two_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = made_up(monkeypatch, problem="```\n环形 < a\n```")
+    assert '<pre><code><span class="columns">环形</span> &lt; a\n</code></pre>' in text
+
+
 def test_forms_of_terms_are_not_shared() -> None:
     forms = [form for term in terms(Catalogue()) for form in term.forms]
     assert len(forms) == len(set(forms))
@@ -267,6 +272,14 @@ def test_the_replay_plays(folder: Path) -> None:
     result, console = opened(path, "plays()")
     assert result == [True, [], 0, True, True]
     assert console == ""
+
+
+@browser
+def test_steps_fit_a_phone(folder: Path) -> None:
+    ask = "all('.frames li').map((one) => one.scrollWidth - one.clientWidth)"
+    result, _ = opened(folder / "page.html", f"Promise.resolve({ask})", 390)
+    assert result
+    assert set(result) == {0}
 
 
 @browser
@@ -370,8 +383,9 @@ def test_no_line_ends_between_a_number_and_its_unit() -> None:
     ]
 
 
-def test_no_line_ends_inside_of_a_short_difference() -> None:
+def test_no_line_ends_inside_of_a_short_sum() -> None:
     assert plain("is sent to the 4 − 1 others", 16) == ["is sent to the", "4 − 1 others"]
+    assert plain("in fp32 it is 4 + 4 + 8 = 16", 16) == ["in fp32 it is", "4 + 4 + 8 = 16"]
     assert plain("It takes 0.875 S of it", 14) == ["It takes", "0.875 S of it"]
 
 
