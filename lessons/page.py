@@ -234,7 +234,7 @@ def _html(content: str) -> Token:
 
 
 def breakable(code: str) -> str:
-    """Markup of code whose lines may end at blanks, but not around ``- 1``; in a long name after a dot or the like;
+    """Markup of code whose lines may end at blanks, but not in ``size - 1``; in a long name after a dot or the like;
     never in ``--`` nor in a short name with hyphens."""
     words = []
     for word in code.split(" "):
@@ -242,7 +242,7 @@ def breakable(code: str) -> str:
         marked = "<wbr>".join(map(escape, pieces))
         whole = "-" in word[1:] and len(word) <= _SHORT and not word.startswith("--")
         words.append(f"<span>{marked}</span>" if whole else re.sub(r"^--\w+", r"<span>\g<0></span>", marked))
-    return re.sub(r"(?<!\S)[\w.(]+ [-+] \d+(?:\.\d+)?(?!\w)", r"<span>\g<0></span>", " ".join(words))
+    return re.sub(r"(?<!\S)[\w.(]{1,12} [-+] (?:\w{1,8}|\d+\.\d+)(?![\w.(\[])", r"<span>\g<0></span>", " ".join(words))
 
 
 def _text(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:
