@@ -48,21 +48,23 @@ class Linker:
         forms = sorted(self._terms, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(_pattern, forms)) or r"(?!)")
 
-    def link(self, tokens: Sequence[Token]) -> None:
-        """In paragraphs, lists and tables; not in headings, code, and what is a link already."""
+    def link(self, tokens: Sequence[Token], titles: bool = False) -> None:
+        """In paragraphs, lists and tables; not in headings, code, and what is a link already. titles: nor in what is
+        emphasised."""
         inside = False
         for token in tokens:
             if token.type in ("heading_open", "heading_close", "th_open", "th_close"):
                 inside = token.nesting == 1
             if token.type == "inline" and not inside:
-                token.children = self._linked(token.children or [])
+                token.children = self._linked(token.children or [], titles)
 
-    def _linked(self, children: Sequence[Token]) -> list[Token]:
+    def _linked(self, children: Sequence[Token], titles: bool) -> list[Token]:
         linked: list[Token] = []
-        links = 0
+        closed = {"link_open", "link_close"} | ({"em_open", "em_close"} if titles else set())
+        inside = 0
         for token in children:
-            links += {"link_open": 1, "link_close": -1}.get(token.type, 0)
-            linked += [token] if links or token.type != "text" else self._split(token.content)
+            inside += token.nesting * (token.type in closed)
+            linked += [token] if inside or token.type != "text" else self._split(token.content)
         return linked
 
     def _split(self, text: str) -> list[Token]:

@@ -12,7 +12,8 @@ from unicodedata import east_asian_width
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-_UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]?i?B(?:/s)?|[mun]?s|[GM]bit/s|[GTP]?FLOPs?(?:/s)?)(?![\w/]))")
+_UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]?i?B(?:/s)?|[mun]?s|[GM]bit/s|[GTP]?FLOPs?(?:/s)?|[MST])(?![\w/]))")
+_SUM = re.compile(r"(?<!\w)(\w{1,6} −|\d{1,3} \+) (?=\w{1,4}(?!\w))")  # of two short terms, or their difference
 
 
 def parse(text: str) -> list[Token]:
@@ -23,6 +24,7 @@ def parse(text: str) -> list[Token]:
             for child in token.children:
                 if child.type == "text":
                     child.content = _UNIT.sub("\u00a0", child.content)  # no line ends before a unit
+                    child.content = _SUM.sub(lambda match: match[0].replace(" ", "\u00a0"), child.content)
     return tokens
 
 

@@ -8,19 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from html import escape
+from itertools import groupby
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import escapeHtml
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from .glossary import Linker, terms
-from .markdown import figure_of, parse
+from .markdown import figure_of, is_wide, parse
 from .pointers import point
 from .reading import GRADES, Prediction, Question, Reading
 from .shell import ALONE, Shell
 
 _RELATION = {"previous": "prev", "next": "next"}
 _LONG = 24  # letters of a name that may be broken
+_SHORT = 12  # of one with hyphens that may not
+_NAME = re.compile(r"(?<![\w-])(?:\w+-\d[\w.]*|\d+-[^\W\d_]+)(?![\w-])")  # GPT-2, 1-bit
 
 
 def page(
@@ -47,6 +51,8 @@ class Page:
         self.linker = Linker(terms(reading.say), shell.glossary)
         self.markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
         self.markdown.add_render_rule("code_inline", _code)
+        self.markdown.add_render_rule("text", _text)
+        self.markdown.add_render_rule("fence", _fence)
 
     def file(self, around: tuple[Reading | None, Reading | None]) -> str:
         reading, sections = self.reading, self.sections()
@@ -70,7 +76,7 @@ class Page:
             problems = (self.number(one, f"calculate-{i}") for i, one in enumerate(reading.calculations, 1))
             parts.append(self.section("calculate", "".join(problems)))
         if reading.has("papers"):
-            parts.append(self.section("papers", self.text(reading.text("papers"))))
+            parts.append(self.section("papers", self.text(reading.text("papers"), titles=True)))
         return "\n".join([*parts, self.glossary()])
 
     def section(self, name: str, content: str, look: str = "") -> str:
@@ -78,9 +84,10 @@ class Page:
         look = f' class="{look}"' if look else ""
         return f'<section id="{name}" aria-labelledby="{name}-title"{look}>\n{heading}\n{content}</section>'
 
-    def text(self, markdown: str) -> str:
+    def text(self, markdown: str, titles: bool = False) -> str:
+        """titles: what is emphasised are titles, in which no term is linked."""
         tokens = parse(markdown)
-        self.linker.link(tokens)
+        self.linker.link(tokens, titles)
         if self.shell.address:
             point(tokens, self.reading.lesson, self.shell.address, self.say)
         return str(self.markdown.renderer.render(self.with_figures(tokens), self.markdown.options, {}))
@@ -227,13 +234,29 @@ def _html(content: str) -> Token:
 
 
 def breakable(code: str) -> str:
-    """Markup of code whose lines may end at blanks; in a long name after a dot or the like; never in ``--``."""
+    """Markup of code whose lines may end at blanks, but not in ``size - 1``; in a long name after a dot or the like;
+    never in ``--`` nor in a short name with hyphens."""
     words = []
     for word in code.split(" "):
         pieces = re.split(r"(?<=[._(,/=])(?=\w)", word) if len(word) > _LONG else [word]
         marked = "<wbr>".join(map(escape, pieces))
-        words.append(re.sub(r"^--\w+", r"<span>\g<0></span>", marked))
-    return " ".join(words)
+        whole = "-" in word[1:] and len(word) <= _SHORT and not word.startswith("--")
+        words.append(f"<span>{marked}</span>" if whole else re.sub(r"^--\w+", r"<span>\g<0></span>", marked))
+    return re.sub(r"(?<!\S)[\w.(]{1,12} [-+] (?:\w{1,8}|\d+\.\d+)(?![\w.(\[])", r"<span>\g<0></span>", " ".join(words))
+
+
+def _text(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:
+    """Text in which no line ends inside of a name such as GPT-2."""
+    return _NAME.sub(r'<span class="whole">\g<0></span>', escapeHtml(tokens[at].content))
+
+
+def _fence(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:
+    """Code; in formulas, whose lines stand below each other, wide letters take two columns, whatever their font."""
+    if tokens[at].info == "python":
+        return f"<pre><code>{escapeHtml(tokens[at].content)}</code></pre>\n"
+    runs = ((wide, escapeHtml("".join(letters))) for wide, letters in groupby(tokens[at].content, is_wide))
+    marked = (f'<span class="columns">{letters}</span>' if wide else letters for wide, letters in runs)
+    return f"<pre><code>{''.join(marked)}</code></pre>\n"
 
 
 def _code(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: object, environment: object) -> str:

@@ -51,7 +51,7 @@ class Bars:
         return [*lines, Text(), *wrap(Text(f"{say(self.x)}   {legend}", "dim"), width)]
 
     def html(self, say: Catalogue) -> str:
-        from sim.draw.shapes import Picture, Rect, Shape, text_width
+        from sim.draw.shapes import Picture, Rect, Shape, drawn_width
         from sim.draw.shapes import Text as Label
 
         from .curves import COLOURS, INK, MUTED
@@ -78,11 +78,11 @@ class Bars:
             fill, pattern = looks[kind % len(looks)]
             shapes.append(Rect(x, _TOP + _HEIGHT + 58, 14, 14, fill, pattern))
             shapes.append(Label(x + 20, _TOP + _HEIGHT + 65, say(id), 12, INK))
-            x += 34 + text_width(say(id), 12)
+            x += 44 + drawn_width(say(id), 12)
         rows = [[bar.label, f"{bar.share:.1%}", say(self.kinds[bar.kind])] for bar in bars]
         told = "; ".join(f"{row[0]}: {row[1]}, {row[2]}" for row in rows)
         picture = Picture(max(wide, x) + 20, _TOP + _HEIGHT + 84, say(self.title), told, shapes)
-        return inline(picture) + data_table([say(self.x), "%", ""], rows, say("page.numbers"))
+        return inline(picture) + data_table([say(self.x), "%", say("plot.kind")], rows, say("page.numbers"))
 
     def _bars(self) -> Sequence[Bar]:
         module, _, function = self.source.partition(":")

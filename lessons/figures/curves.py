@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from sim.draw.palette import text_on
-from sim.draw.shapes import Circle, Line, Picture, Rect, Shape, Text, text_width
+from sim.draw.shapes import Circle, Line, Picture, Rect, Shape, Text, drawn_width, text_width
 
 from .axis import Axis
 
@@ -19,7 +19,7 @@ _MARKS = 17  # on a curve
 Path = Sequence[tuple[float, float]]
 Box = tuple[float, float, float, float]  # left, top, right, bottom
 
-_NEAR = 12.0  # pixels from a point to its name, up or down, without a line between them
+_NEAR = 14.0  # pixels from a point to its name, up or down, without a line between them
 _PLACES = tuple((across, up) for far in (_NEAR, 36.0, 60.0) for up in (-far, far) for across in (-far, far))
 
 
@@ -63,9 +63,9 @@ def curves(
         number = names.index(name)
         shapes += [_line([(_LEFT + _WIDTH + 14, at), (_LEFT + _WIDTH + 38, at)], number)]
         shapes += [_mark(_LEFT + _WIDTH + 26, at, number), Text(_LEFT + _WIDTH + 46, at, name, 13, INK)]
-    taken: list[Box] = []
+    taken: list[Box] = [(20, 40, 20 + text_width(left.name, 12), 60)] if left.name else []
     for name, (place, value) in (points or {}).items():
-        shapes += _point(name, x(place), y(value), (top, foot), taken, lines)
+        shapes += _point(name, x(place), y(value), (_TOP - 16, foot), taken, lines)
     if fastest:
         shapes += _fastest(places, rows, x, foot + 10, fastest)
     right = max(text_width(name, 13) for name in names)
@@ -92,7 +92,9 @@ def _point(
     if abs(up) > _NEAR:
         yield Line(((x, y), (x + across, y + up)), MUTED)
     yield Circle(x, y, 5, "#FFFFFF", INK)
-    yield Text(x + across + math.copysign(2, across), y + up, name, 12, INK, "end" if across < 0 else "start")
+    at, drawn = x + across + math.copysign(2, across), drawn_width(name, 12)
+    yield Rect(at - drawn * (across < 0), y + up - 8, drawn, 16, "#FFFFFF")  # no rule goes through the letters
+    yield Text(at, y + up, name, 12, INK, "end" if across < 0 else "start")
 
 
 def _is_free(box: Box, inside: tuple[float, float], taken: Sequence[Box], lines: Sequence[Path]) -> bool:

@@ -91,14 +91,14 @@ class LayerTimes:
         return Picture(width, _TOP + len(times) * _ROW + 8, title, "; ".join(told), shapes)
 
     def _legend(self, say: Catalogue) -> Iterator[Shape]:
-        from sim.draw.shapes import Text, text_width
+        from sim.draw.shapes import Text, drawn_width
 
         x = _LEFT
         for name, parts in (("computing", (12.0, 0.0)), ("sums", (0.0, 12.0))):
             word = say(f"tensor.figure.{name}")
             yield from self._bar(x, 38, *parts, high=12)
             yield Text(x + 18, 44, word, _SIZE, _INK)
-            x += 36 + text_width(word, _SIZE)
+            x += 46 + drawn_width(word, _SIZE)
 
     def _bar(self, x: float, y: float, computing: float, sums: float, high: float = 18) -> Iterator[Shape]:
         from sim.draw.palette import INKS

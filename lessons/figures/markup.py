@@ -80,7 +80,8 @@ def _least_width(picture: Picture) -> float:
 
 
 def data_table(heads: Sequence[str], rows: Sequence[Sequence[str]], summary: str) -> str:
-    """Numbers of a picture, folded away."""
+    """Numbers of a picture, folded away. No line ends behind a number, whose unit or mark follows."""
+    rows = [[re.sub(r"(?<=\d) | (?=\*)", "\u00a0", text) for text in row] for row in rows]
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(text)}</td>" for text in row[1:]) + "</tr>"

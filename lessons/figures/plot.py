@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -20,6 +21,14 @@ class Data:
     x: Sequence[float]
     curves: Mapping[str, Sequence[float]]
     points: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+    def nearest(self, at: float, value: float) -> int:
+        """The number of the curve that a point lies on, or next to."""
+        after = min(max(bisect_left(self.x, at), 1), len(self.x) - 1)
+        share = (at - self.x[after - 1]) / (self.x[after] - self.x[after - 1])
+        rows = list(self.curves.values())
+        far = [abs(row[after - 1] + share * (row[after] - row[after - 1]) - value) for row in rows]
+        return far.index(min(far))
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,10 @@ class Plot:
         )
         picture = curves(data.x, named, say(f"plot.title.{self.title}"), axes, points)
         rows = [[show_x(data.x[at]), *(show_y(row[at]) for row in named.values())] for at in spread(len(data.x))]
-        rows += [[f"{name}: {show_x(at)}", show_y(value)] for name, (at, value) in points.items()]
+        for name, (at, value) in points.items():
+            row = [""] * len(named)
+            row[data.nearest(at, value)] = show_y(value)
+            rows.append([f"{name}: {show_x(at)}", *row])
         note = f'<p class="note">{escape(say(f"plot.log.{self.log}"))}</p>' if self.log else ""
         return inline(picture) + note + data_table([names[0], *named], rows, say("page.numbers"))
 

@@ -71,7 +71,7 @@ class Stacks:
         return [*lines, Text(), *(Text(line.plain.replace("\u00a0", " "), "dim") for line in shown)]
 
     def html(self, say: Catalogue) -> str:
-        from sim.draw.shapes import Line, Picture, Rect, text_width
+        from sim.draw.shapes import Line, Picture, Rect, drawn_width, text_width
         from sim.draw.shapes import Text as Label
 
         from .curves import INK, MUTED
@@ -85,11 +85,11 @@ class Stacks:
         shapes: list[Shape] = [Label(16, 24, title, 15, INK, bold=True)]
         x, y = 16.0, 54.0
         for number, part in enumerate(parts):
-            if x + 30 + text_width(words[part], _SIZE) > _WIDTH:
+            if x + 30 + drawn_width(words[part], _SIZE) > _WIDTH:
                 x, y = 16.0, y + 22
             shapes.append(Rect(x, y - 7, 14, 14, *_look(number)))
             shapes.append(Label(x + 20, y, words[part], _SIZE, INK))
-            x += 40 + text_width(words[part], _SIZE)
+            x += 46 + drawn_width(words[part], _SIZE)
         y += 24
         top = y - 4
         for row, name in zip(rows, names, strict=True):

@@ -8,6 +8,7 @@ from ..catalogue import Catalogue
 from ..commands.resume import after
 from ..lesson import Lesson
 from ..manifest import COURSE, PARTS, core_further, core_minutes
+from ..page import breakable
 from ..reading import duration
 from ..workspace import State, Workspace
 from .hero import hero
@@ -29,9 +30,9 @@ def _welcome(workspace: Workspace) -> str:
     say = workspace.say
     core = [lesson for lesson in COURSE if lesson.core]
     numbered = [lesson for lesson in COURSE if lesson.number]  # the tour is no lesson
-    fields = {"lessons": len(numbered), "time": duration(say, sum(lesson.minutes for lesson in COURSE))}
+    fields = {"lessons": len(numbered), "time": _time(sum(lesson.minutes for lesson in COURSE), say)}
     facts = [say("site.index.lessons", **fields)]
-    core_time, further = duration(say, core_minutes()), duration(say, core_further())
+    core_time, further = _time(core_minutes(), say), _time(core_further(), say)
     facts.append(say("site.index.core", lessons=len(core), time=core_time, further=further))
     lesson, word = COURSE[0], "begin"
     if not workspace.is_new:
@@ -43,10 +44,15 @@ def _welcome(workspace: Workspace) -> str:
     title = f"{lesson.number} · {workspace.title(lesson)}"
     href = "results.html" if word == "finished" else address(lesson)
     button = f'<a class="button" href="{href}">{escape(say(f"site.index.{word}", title=title))}</a>'
-    command = f"<code>{escape(_typed(workspace))}</code>"
+    command = f"<code>{breakable(_typed(workspace))}</code>"
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     hint = escape(say("site.index.type"))
     return f'<ul class="facts">{items}</ul><p class="go">{button} <span>{hint} {command}</span></p>'
+
+
+def _time(minutes: int, say: Catalogue) -> str:
+    """On one line."""
+    return duration(say, minutes).replace(" ", "\u00a0")
 
 
 def _typed(workspace: Workspace) -> str:

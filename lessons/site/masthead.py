@@ -42,7 +42,7 @@ def named(say: Catalogue, readings: Sequence[Reading]) -> str:
     links = ", ".join(
         f'<a href="{address(one.lesson)}" title="{escape(one.title)}">{one.lesson.number}</a>' for one in readings
     )
-    return f"{escape(say('site.uses'))} {links}"
+    return f"{escape(say('site.uses' if len(readings) > 1 else 'site.use'))} {links}"
 
 
 def _masthead(say: Catalogue, here: str, results: bool) -> str:

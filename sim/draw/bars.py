@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .palette import INKS
-from .shapes import Line, Picture, Rect, Shape, Text, text_width
+from .shapes import Line, Picture, Rect, Shape, Text, drawn_width, text_width
 from .terminal import Screen
 
 # Of each kind its ink's name and the letter that stands for it without colour.
@@ -98,10 +98,10 @@ def picture(bars: Bars) -> Picture:
     x = 16.0
     for kind in (kind for kind, values in bars.kinds.items() if any(values)):
         ink = INKS[LOOKS[kind][0]]
-        if x + 24 + text_width(kind, _SIZE) > width:
+        if x + 24 + drawn_width(kind, _SIZE) > width:
             x, y = 16.0, y + 20
         shapes += [Rect(x, y - 6, 12, 12, ink.light, _pattern(ink.pattern)), Text(x + 17, y, kind, _SIZE, "#1A1F26")]
-        x += 34 + text_width(kind, _SIZE)
+        x += 40 + drawn_width(kind, _SIZE)
     y += 26
     top = y - 4
     for row, name in enumerate(bars.rows):

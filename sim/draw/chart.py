@@ -16,7 +16,7 @@ from .label import Label, label_of, spoken
 from .palette import INKS, mix, shade, text_on
 from .rings import rings
 from .rows import Row, end_of, name_of, rows_of
-from .shapes import Line, Picture, Rect, Shape, Text, text_width
+from .shapes import Line, Picture, Rect, Shape, Text, drawn_width, text_width
 from .strips import heat_strips, memory_strips
 
 DARK, MUTED, RULE, IDLE = "#1B2330", "#5B6675", "#D5DAE1", "#F1F3F5"
@@ -102,11 +102,11 @@ def _legend(shapes: list[Shape], replay: Replay, labels: dict[int, Label], y: fl
     entries = [(f"{kind}  " * (len(kind) == 1) + replay.words(f"ink.{kind}"), kind) for kind in kinds]
     x = 20.0
     for text, kind in [*entries, (replay.words("legend.idle"), "")]:
-        if x + 26 + text_width(text, 12) > width - 20:
+        if x + 26 + drawn_width(text, 12) > width - 20:
             x, y = 20.0, y + 20
         shapes += _box(x, y - 7, 20, 14, kind, 0, 1) if kind else [Rect(x, y - 7, 20, 14, IDLE, "", RULE)]
         shapes.append(Text(x + 26, y, text, 12, DARK))
-        x += 26 + text_width(text, 12) + 14
+        x += 26 + drawn_width(text, 12) + 24
     if chunks > 1:
         shapes.append(Text(x, y, replay.words("legend.chunks", last=chunks - 1), 12, MUTED))
     return y + 20

@@ -76,6 +76,22 @@ def text_width(text: str, size: float) -> float:
     return size * (0.65 * len(text) + 0.35 * sum(letter in "→←" or is_wide(letter) for letter in text))
 
 
+_NARROW, _BROAD = frozenset("fijlrtI.,:;'|()[] ·-/"), frozenset("mwMW%@→←×=+<>")
+
+
+def drawn_width(text: str, size: float) -> float:
+    """About as wide as it is drawn, for what stands in a row with others."""
+    return size * sum(map(_ems, text))
+
+
+def _ems(letter: str) -> float:
+    if is_wide(letter):
+        return 1.0
+    if letter in _NARROW:
+        return 0.36
+    return 0.9 if letter in _BROAD else 0.7 if letter.isupper() or letter.isdigit() else 0.61
+
+
 def is_wide(letter: str) -> bool:
     """As wide as it is high, like those of Chinese."""
     return unicodedata.east_asian_width(letter) in "WF"

@@ -33,12 +33,12 @@ function arrange() { // where each lane is: boxes of a row, a link, or a rank's 
   const context = $("base").getContext("2d");
   context.font = "12px " + FONT;
   const widest = (texts) => Math.max(0, ...texts.map((text) => context.measureText(text || "").width));
-  const names = widest(chart.lanes.filter((lane) => lane.kind !== "heading").map((lane) => lane.name));
-  chart.left = Math.ceil(Math.min(names, 180) + (streams ? widest(chart.lanes.map((lane) => lane.stream)) + 12 : 0) + 10);
+  const [rows, curves] = [true, false].map((row) => Math.min(180, widest(chart.lanes.filter((lane) => lane.kind !== "heading" && (lane.kind === "row") === row).map((lane) => lane.name))));
+  chart.left = Math.ceil(Math.max(rows + (streams ? widest(chart.lanes.map((lane) => lane.stream)) + 12 : 0), curves) + 10);
   chart.width = $("chart").clientWidth;
   chart.right = chart.width < 480 ? 60 : 96; // a phone has room for the number alone; its unit stands in the heading
   const inset = $("chart").getBoundingClientRect().left - 20; // the slider's thumb is above the cursor, as far as it is half its own width
-  $("slide").style.padding = "0 " + (inset + chart.right - 8) + "px 0 " + (inset + chart.left - 8) + "px";
+  $("slide").style.padding = chart.width < 480 ? "" : "0 " + (inset + chart.right - 8) + "px 0 " + (inset + chart.left - 8) + "px"; // on a phone that would be too short for a finger
   for (const id of ["base", "over"]) {
     const canvas = $(id), ratio = window.devicePixelRatio || 1;
     canvas.width = chart.width * ratio; canvas.height = chart.height * ratio;
@@ -97,7 +97,7 @@ function drawBase() {
     if (lane.kind === "heading") {
       context.font = "600 12px " + FONT;
       context.clearRect(0, lane.y, context.measureText(lane.name).width + 8, lane.height);
-      context.fillText(lane.name, 0, middle);
+      context.fillText(lane.name, 0, middle, chart.width); // narrower letters where it is too long
       continue;
     }
     context.font = Math.min(12, lane.height + 1) + "px " + FONT;

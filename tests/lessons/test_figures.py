@@ -42,7 +42,7 @@ from lessons.figures.markup import inline
 from lessons.figures.winners import Case, found
 from lessons.manifest import COURSE, lesson_numbered
 from sim.draw.palette import turned
-from sim.draw.shapes import Line, Picture, Rect, text_width
+from sim.draw.shapes import Line, Picture, Rect, drawn_width, text_width
 from sim.draw.shapes import Text as Label
 
 SAY = Catalogue()
@@ -120,7 +120,7 @@ class Rows(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         if self._inside:
-            self.tables[-1][-1][-1] += data
+            self.tables[-1][-1][-1] += data.replace("\u00a0", " ")
 
 
 class Balanced(HTMLParser):
@@ -137,6 +137,15 @@ class Balanced(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+
+
+@every
+def test_rows_of_numbers_are_whole_and_no_line_ends_behind_a_number(figure: Figure) -> None:
+    folded = re.findall(r"<details>.*?</details>", figure.html(SAY), re.DOTALL)
+    for rows in (Rows(one).tables[0] for one in folded):
+        assert {len(row) for row in rows} == {len(rows[0])}
+    for row in re.findall(r"<tbody>(.*?)</tbody>", "".join(folded), re.DOTALL):
+        assert not re.search(r"\d [^<]", row)
 
 
 @every
@@ -285,8 +294,15 @@ def test_a_plot_has_its_curves_and_its_points() -> None:
     assert table[0] == ["FLOPs a byte of memory traffic", "A100", "H100"]
     assert table[6] == ["153", "312", "513"]
     assert table[8] == ["295", "312", "989"]
-    assert table[11] == ["one token times a matrix (H100): 1", "3.35"]
+    assert table[11] == ["one token times a matrix (H100): 1", "", "3.35"]
     assert "one token times a matrix (H100): 1 → 3.35" in text(KINDS["plot"])
+
+
+def test_words_of_a_legend_are_evenly_apart() -> None:
+    words = ["MLP", "attention's matrices", "illicit", "WWW"]
+    assert [round(drawn_width(word, 10)) for word in words] == [23, 102, 28, 27]
+    assert all(drawn_width(word, 10) <= text_width(word, 10) * 1.4 for word in words)
+    assert drawn_width("环形", 10) == 20
 
 
 def test_axes_have_round_numbers() -> None:
@@ -321,7 +337,7 @@ def test_names_of_points_touch_neither_curves_nor_each_other() -> None:
     boxes = []
     for name in names:
         left = name.x - text_width(name.text, name.size) * (name.anchor == "end")
-        boxes.append((left, name.y - 6, left + text_width(name.text, name.size), name.y + 6))
+        boxes.append((left, name.y - 8, left + text_width(name.text, name.size), name.y + 8))
     for left, top, right, bottom in boxes:
         for (x, y), (to_x, to_y) in (pair for line in lines for pair in pairwise(line)):
             places = [(x + (to_x - x) * at / 200, y + (to_y - y) * at / 200) for at in range(201)]

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,23 @@ def test_which_words_are_terms(text: str, used: list[str]) -> None:
     assert linked(text) == used
 
 
+def test_no_term_is_linked_inside_of_the_title_of_a_paper() -> None:
+    tokens, linker = parse("A. Author, *Bandwidth of a ring*, 2009: the chunk."), Linker(terms(Catalogue()))
+    linker.link(tokens, titles=True)
+    assert list(linker.used) == ["chunk"]
+
+
+def test_names_with_a_number_stay_on_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = made_up(monkeypatch, problem="GPT-2, ZeRO-3, a 1-bit <b> code; all-reduce, arXiv:1-2-3, 4−1")
+    assert re.findall(r'<span class="whole">(.*?)</span>', text) == ["GPT-2", "ZeRO-3", "1-bit"]
+    assert "&lt;b&gt;" in text
+
+
+def test_wide_letters_of_code_take_two_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = made_up(monkeypatch, problem="```\n环形 < a\n```")
+    assert '<pre><code><span class="columns">环形</span> &lt; a\n</code></pre>' in text
+
+
 def test_forms_of_terms_are_not_shared() -> None:
     forms = [form for term in terms(Catalogue()) for form in term.forms]
     assert len(forms) == len(set(forms))
@@ -186,6 +204,13 @@ def test_forms_of_terms_are_not_shared() -> None:
 def test_code_breaks_where_it_may() -> None:
     assert breakable("check 4 --broken") == "check 4 <span>--broken</span>"
     assert breakable("model.load_state_dict()") == "model.load_state_dict()"
+    assert breakable("if rank < size - 1:") == "if rank &lt; <span>size - 1</span>:"
+    assert breakable("range(1, layers + 1)") == "range(1, <span>layers + 1</span>)"
+    assert breakable("a - b * 2 - 1.5") == "<span>a - b</span> * <span>2 - 1.5</span>"
+    assert breakable("rank - inner") == "<span>rank - inner</span>"
+    assert breakable("start + reserved_bytes") == "start + reserved_bytes"
+    assert breakable("nvidia-smi") == "<span>nvidia-smi</span>"
+    assert breakable("python -m sim") == "python -m sim"
     long = "torch.utils.checkpoint.checkpoint(f, x < 1)"
     assert breakable(long).startswith("torch.<wbr>utils.<wbr>checkpoint.<wbr>checkpoint(<wbr>f, x &lt; 1")
 
@@ -248,6 +273,27 @@ def test_the_replay_plays(folder: Path) -> None:
     path.write_text(path.read_text("utf-8").replace(' sandbox="allow-scripts"', ""), "utf-8")  # to look inside
     result, console = opened(path, "plays()")
     assert result == [True, [], 0, True, True]
+    assert console == ""
+
+
+@browser
+def test_steps_fit_a_phone(folder: Path) -> None:
+    ask = "all('.frames li').map((one) => one.scrollWidth - one.clientWidth)"
+    result, _ = opened(folder / "page.html", f"Promise.resolve({ask})", 390)
+    assert result
+    assert set(result) == {0}
+
+
+@browser
+def test_the_replay_fits_a_phone(folder: Path) -> None:
+    inside = re.search(r'srcdoc="([^"]*)"', (folder / "page.html").read_text("utf-8"))
+    assert inside
+    (folder / "replay.html").write_text(unescape(inside[1]), "utf-8")
+    ask = (
+        "wait(200).then(() => [__errors, document.documentElement.scrollWidth <= innerWidth, slider.clientWidth > 200])"
+    )
+    result, console = opened(folder / "replay.html", ask, 356)
+    assert result == [[], True, True]
     assert console == ""
 
 
@@ -337,6 +383,12 @@ def test_no_line_ends_between_a_number_and_its_unit() -> None:
         "50 GB/s, on 4",
         "ranks",
     ]
+
+
+def test_no_line_ends_inside_of_a_short_sum() -> None:
+    assert plain("is sent to the 4 − 1 others", 16) == ["is sent to the", "4 − 1 others"]
+    assert plain("in fp32 it is 4 + 4 + 8 = 16", 16) == ["in fp32 it is", "4 + 4 + 8 = 16"]
+    assert plain("It takes 0.875 S of it", 14) == ["It takes", "0.875 S of it"]
 
 
 CHINESE = "把数据分成 n 块，每一步都把一块发送给右边的邻居（rank+1），"

@@ -26,6 +26,7 @@ NEAR = 8.0  # where the weights of the regression lie
 SCALE = 2.0**14
 LARGEST_GRADIENT, FITTING = 3.1, 2.0**10
 HALF, BRAIN = torch.finfo(torch.float16), torch.finfo(torch.bfloat16)
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @functools.cache
@@ -80,12 +81,22 @@ def sizes() -> list[Bar]:
     most, normal, smallest = found.total(), *_edges()
     kept = [e for e in found if found[e] / most > 0.0005]
     kinds = [(e, 0 if e >= normal else 1 if e >= smallest - 1 else 2) for e in range(min(kept), max(kept) + 1)]
-    return [Bar(f"2^{e}", found[e] / most, kind) for e, kind in kinds]
+    return [Bar("2" + str(e).translate(_RAISED), found[e] / most, kind) for e, kind in kinds]
 
 
 def _edges() -> tuple[int, int]:
     """Exponents of the smallest number of fp16 with all of its bits, and of the smallest at all."""
-    return round(math.log2(HALF.smallest_normal)), round(math.log2(HALF.smallest_normal * HALF.eps))
+    return _exponent(HALF), _exponent(HALF) - _bits(HALF)
+
+
+def _bits(kind: torch.finfo) -> int:
+    """Of its fraction."""
+    return -round(math.log2(kind.eps))
+
+
+def _exponent(kind: torch.finfo) -> int:
+    """Of the smallest number with all of its bits."""
+    return round(math.log2(kind.smallest_normal))
 
 
 def _lost(scale: float) -> float:
@@ -114,6 +125,10 @@ def facts() -> dict[str, str | int | float]:
     known: dict[str, str | int | float] = {
         "chip": "H100",
         "ratio": f"{chip.speed('fp16') / chip.speed('fp32'):.0f}",
+        "bits": _bits(HALF),
+        "exponent": f"−{-_exponent(HALF)}",
+        "brain_bits": _bits(BRAIN),
+        "brain_exponent": f"−{-_exponent(BRAIN)}",
         "largest": f"{HALF.max:g}",
         "smallest": f"{HALF.smallest_normal * HALF.eps:.0e}",
         "brain_largest": f"{BRAIN.max:.0e}",

@@ -20,6 +20,7 @@ from sim.units import show_bytes, show_count, show_time
 LAYERS, COMPUTE, TRANSFER = 4, 2.0, 3.0  # of the picture, in slots
 CHIP, MODEL, SMALL = "h100", "gpt3-175b", "gpt2-xl"
 ALL, INPUT = 34, 2  # bytes that a layer keeps a token and element of its width: everything, or its input alone
+WEIGHTS = 4 + 2 * 4  # of a layer, in squares of its width: four matrices of attention, two of the MLP
 FASTER = 450e9  # bytes a second, of NVLink between a GPU and its host
 TIMES = 8
 
@@ -71,6 +72,8 @@ def facts() -> dict[str, str | int | float]:
         "forward": show_time(seconds(model.layers, compute, transfer)),
         "all": ALL,
         "input": INPUT,
+        "weights": WEIGHTS,
+        "operations": 2 * WEIGHTS,
         "width_all": f"{width(ALL, hardware.host, chip.speed('bf16')):,.0f}",
         "width_input": f"{width(INPUT, hardware.host, chip.speed('bf16')):,.0f}",
         "width_faster": f"{width(ALL, FASTER, chip.speed('bf16')):,.0f}",

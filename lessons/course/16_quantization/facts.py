@@ -50,9 +50,10 @@ def facts() -> dict[str, str | int | float]:
     values = torch.tensor([[0.50, -1.27, 0.02, 0.64]])
     coded = quantize(values)
     wrapped = torch.full((ADDED,), CODE, dtype=torch.int8).sum(dtype=torch.int8)
+    shown = ", ".join(f"{one:g}" for one in values[0].tolist())
     return {
-        "values": ", ".join(f"{one:g}" for one in values[0].tolist()),
-        "codes": ", ".join(str(one) for one in coded.codes[0].tolist()),
+        "values": shown,
+        "codes": ", ".join(str(one) for one in coded.codes[0].tolist()).ljust(len(shown)),  # below each other
         "example_scale": f"{float(coded.scales):g}",
         "block": BLOCK,
         "levels": 2 * 127 + 1,
