@@ -24,7 +24,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -245,5 +245,9 @@ class Journal:
             self.write(self.entry("end"), state, error)
 
 
+_FIELDS = tuple(one.name for one in fields(Operation))
+
+
 def as_line(operation: Operation) -> str:
-    return json.dumps({**asdict(operation), "error": to_json(operation.error)}, ensure_ascii=False) + "\n"
+    entry = {name: getattr(operation, name) for name in _FIELDS}  # as asdict, which copies all that is in it
+    return json.dumps({**entry, "error": to_json(operation.error)}, ensure_ascii=False) + "\n"

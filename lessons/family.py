@@ -40,6 +40,7 @@ class Family:
         us = os.getpid()
         self._own = {pid for pid, process in _processes().items() if process.parent == us} if LINUX else set()
         self._groups: set[int] = set()
+        self._known: set[int] = set()  # all that have been members
 
     def members(self) -> dict[int, _Process]:
         """Those that live, without the head."""
@@ -66,7 +67,9 @@ class Family:
         if not LINUX:  # orphans have gone to the first process of the system; the groups that they were in tell
             self._groups |= {process.group for process in found.values()} - {ours}
             found |= {pid: process for pid, process in processes.items() if process.group in self._groups}
-        return {pid: process for pid, process in found.items() if pid != self.head and not process.dead}
+        members = {pid: process for pid, process in found.items() if pid != self.head and not process.dead}
+        self._known |= members.keys()
+        return members
 
     def usage(self, bound: int) -> Usage:
         """What each takes; nothing where the system cannot tell.
@@ -96,10 +99,16 @@ class Family:
                 members = self.members()
             for pid in stopped:
                 _send(pid, signal.SIGKILL)
-            for pid in stopped:
-                with contextlib.suppress(ChildProcessError):  # reap those that came to us
-                    os.waitpid(pid, os.WNOHANG)
             time.sleep(0.002)
+        self._reap()
+
+    def _reap(self) -> None:
+        """Wait for those that came to us, and for nobody else's: who has started a process asks how it ended."""
+        until = time.monotonic() + 1
+        for pid in self._known:
+            with contextlib.suppress(ChildProcessError):  # it has not come to us
+                while os.waitpid(pid, os.WNOHANG) == (0, 0) and time.monotonic() < until:
+                    time.sleep(0.002)
 
 
 def _send(pid: int, number: int) -> None:

@@ -45,7 +45,7 @@ def prove_all(
     """
     numbers = [*(lesson.number for lesson in lessons), *[None] * whole]
     context = multiprocessing.get_context("spawn")  # each with children of its own, and nothing of ours
-    with ProcessPoolExecutor(min(jobs, len(numbers)), mp_context=context, initializer=warm) as pool:
+    with ProcessPoolExecutor(min(jobs, len(numbers)), mp_context=context, initializer=_warm) as pool:
         heard(0, len(numbers))
         asked = {number: pool.submit(_proofs_of, number, language) for number in numbers}
         try:
@@ -59,6 +59,20 @@ def prove_all(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _warm() -> None:
+    """In a process of the pool: import what each of its children would import for itself, among it torch's compiler,
+    which any optimizer asks for."""
+    warm()
+    import torch._dynamo  # noqa: F401
+
+    import collectives.moving
+    import collectives.recorder
+    import collectives.reducing  # noqa: F401
+
+    from . import judge  # noqa: F401
+    from .checks import experiments, rehearsal  # noqa: F401
 
 
 def _proofs_of(number: int | None, language: str) -> list[Proof]:

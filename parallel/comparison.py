@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any
 
 import torch
+import torch._dynamo  # any optimizer imports it, which takes a second: here, before ranks are forked
 import torch.distributed as dist
 
 from collectives.bench import report

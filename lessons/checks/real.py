@@ -25,6 +25,8 @@ def run_programs(checks: Sequence[Program], answer: Answer, ranks: tuple[int, ..
     Args:
         ranks: in place of those of the checks.
     """
+    import collectives.moving
+    import collectives.reducing  # noqa: F401  what each rank would import, before ranks are forked
     from collectives.launch import RankFailed, RankTimeout, run
 
     wrong: dict[str, Finding] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -404,3 +405,27 @@ def test_what_a_file_has_started_ends_when_the_runner_is_killed(tmp_path):
     while lives(started) and time.monotonic() < until:
         time.sleep(0.05)
     assert not lives(started)
+
+
+@LINUX
+def test_what_comes_to_us_leaves_no_zombie_and_our_own_processes_keep_their_status(tmp_path):
+    before = zombies()
+    body = "for _ in range(12):\n    subprocess.Popen(['sleep', '100'], start_new_session=True)\n"
+    (tmp_path / "answer.py").write_text(HEAD + body + "os.kill(os.getppid(), signal.SIGKILL)\ntime.sleep(100)\n")
+    for _ in range(3):
+        child = Child(load, tmp_path / "answer.py", folder=tmp_path, bounds=ROOMY)
+        ours = subprocess.Popen(["sh", "-c", "exit 7"])
+        list(child.events())
+        assert ours.wait() == 7
+        assert zombies() == before
+
+
+def zombies():
+    """Of this process's children, those that have ended and that nobody has waited for."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, parent = place.read_text().rpartition(")")[2].split()[:2]
+            if (state, int(parent)) == ("Z", os.getpid()):
+                found.add(place.parent.name)
+    return found

@@ -20,8 +20,8 @@ from parallel.model import GPT, SIZES
 from parallel.overlap import overlap
 from parallel.strategies import STRATEGIES
 from parallel.table import Row
+from tests.parallel.command import ROOT, environment, forked
 
-ROOT = Path(__file__).parents[2]
 KEYS = {"strategy", "precision", "loss", "step_s", "bytes_sent", "memory", "expected_bytes_sent", "expected_memory"}
 STEPS, LENGTH, SEED = 3, 40, 7
 LAYERS, WIDTH, HEADS, VOCABULARY, PLACES = 2, 32, 4, 256, 64  # of the model tiny
@@ -38,13 +38,18 @@ def _alone() -> Any:
         yield
 
 
-def command(*args: object, launcher: tuple[str, ...] = ("-m",), status: int = 0) -> str:
-    words = [sys.executable, *launcher, "parallel", "compare", *map(str, args)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=110, env=environment)
-    assert ran.returncode == status, ran.stdout + ran.stderr
-    assert "measuring" not in ran.stderr  # the bar is for terminals
-    return ran.stdout
+def command(*args: object, launcher: tuple[str, ...] = ()) -> str:
+    """With a ``launcher`` in a new Python, else forked."""
+    words = ["compare", *map(str, args)]
+    if launcher:
+        start = [sys.executable, *launcher, "parallel", *words]
+        ran = subprocess.run(start, capture_output=True, text=True, timeout=110, env=environment())
+        status, out, err = ran.returncode, ran.stdout, ran.stderr
+    else:
+        status, out, err = forked(words, timeout=110)
+    assert status == 0, out + err
+    assert "measuring" not in err  # the bar is for terminals
+    return out
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
@@ -197,7 +202,8 @@ def test_threads_and_processes_agree_and_exchange_as_the_lesson_says(compared: t
 def test_hybrid_sharding_where_ranks_allow(tmp_path: Path) -> None:
     """Two copies over two shards each: 3X/2 inside, 2 · X/2 · 1/2 across; half of the state a rank."""
     path = tmp_path / "rows.json"
-    printed = command("--model", "tiny", "--ranks", 4, "--strategies", "hybrid,single", "--steps", 2, "--json", path)
+    words = ("--model", "tiny", "--ranks", 4, "--strategies", "hybrid,single", "--steps", 2, "--json", path)
+    printed = command(*words, launcher=("-m",))
     rows = by_name(json.loads(path.read_text()))
     assert list(rows) == ["hybrid", "single"]
     assert rows["hybrid"]["loss"] == pytest.approx(rows["single"]["loss"], abs=1e-5)

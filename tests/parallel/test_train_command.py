@@ -16,23 +16,22 @@ import pytest
 
 from parallel.__main__ import DOOR
 from parallel.checkpoints.folder import checkpoints
+from tests.parallel.command import RANK, environment, forked
 
-ROOT = Path(__file__).parents[2]
-RANK = re.compile("^(RANK|WORLD_SIZE|LOCAL_|MASTER_|TORCHELASTIC_|GROUP_|ROLE_)")
 QUICK = ("--model", "tiny", "--sequence", "17", "--batch", "6")
 
 
-def environment() -> dict[str, str]:
-    """No test is a rank of somebody's torchrun."""
-    kept = {name: value for name, value in os.environ.items() if not RANK.match(name)}
-    return {**kept, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "COLUMNS": "120"}
-
-
-def train(*args: object, status: int = 0, launcher: tuple[str, ...] = ("-m",)) -> str:
-    words = [sys.executable, *launcher, "parallel", "train", *map(str, args)]
-    done = subprocess.run(words, capture_output=True, text=True, env=environment(), timeout=100)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stderr if status else done.stdout
+def train(*args: object, status: int = 0, launcher: tuple[str, ...] = ()) -> str:
+    """With a ``launcher`` in a new Python, else forked."""
+    words = ["train", *map(str, args)]
+    if launcher:
+        start = [sys.executable, *launcher, "parallel", *words]
+        done = subprocess.run(start, capture_output=True, text=True, env=environment(), timeout=100)
+        found, out, err = done.returncode, done.stdout, done.stderr
+    else:
+        found, out, err = forked(words)
+    assert found == status, out + err
+    return err if status else out
 
 
 def losses(path: Path) -> list[float]:

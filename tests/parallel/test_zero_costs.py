@@ -47,7 +47,7 @@ def backward(zero):
 
 def at_rest(stage, precision):
     """With the gradients of a second step: Zero's own account, and all tensors that are alive beside it."""
-    gc.freeze()  # what was before does not count
+    gc.freeze()  # what was before does not count, here and in the next tests
     zero = Zero(gpt(), adam, stage=stage, precision=precision)
     backward(zero)
     zero.step()
@@ -56,7 +56,6 @@ def at_rest(stage, precision):
     gradients = [parameter.grad for parameter in zero.module.parameters()]  # known to Python from here on
     found = storages()
     del gradients
-    gc.unfreeze()
     ledger = Ledger(zero).now()
     assert {kind: nbytes for kind, nbytes in ledger.items() if kind in zero.memory()} == zero.memory()
     return zero.memory(), sum(found.values())
