@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 import torch
-import torch._dynamo  # an optimizer loads it; here once for all ranks
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional_collectives
 import torch.distributed.checkpoint
@@ -31,6 +32,13 @@ from collectives import launch
 pytestmark = pytest.mark.timeout(100)
 
 Values = dict[str, torch.Tensor]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _loaded():
+    """What torch loads when it is first needed (by an optimizer, a compilation, a checkpoint): once, not in each rank."""
+    for module in ("torch._dynamo.backends.debugging", "torch._inductor.compile_fx", "fsspec"):
+        importlib.import_module(module)
 
 
 class Model(nn.Module):
