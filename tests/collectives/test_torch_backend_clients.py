@@ -36,7 +36,7 @@ Values = dict[str, torch.Tensor]
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded():
-    """What torch loads when it is first needed (by an optimizer, a compilation, a checkpoint): once, not in each rank."""
+    """What torch loads when it is first needed (by a compilation, an optimizer, a checkpoint): once for all ranks."""
     for module in ("torch._dynamo.backends.debugging", "torch._inductor.compile_fx", "fsspec"):
         importlib.import_module(module)
 
