@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import torch.distributed as dist
 
@@ -15,11 +14,6 @@ def tell() -> None:
 
 def wait_until_told(by: int, seconds: float) -> None:
     """Until that many ranks have told it, and no longer than ``seconds``: what goes wrong must not become a hang."""
-    store = dist.distributed_c10d._get_default_store()
-    wait_until(lambda: store.add("told", 0) >= by, seconds)
-
-
-def wait_until(true: Callable[[], bool], seconds: float) -> None:
-    limit = time.monotonic() + seconds
-    while not true() and time.monotonic() < limit:
+    store, limit = dist.distributed_c10d._get_default_store(), time.monotonic() + seconds
+    while store.add("told", 0) < by and time.monotonic() < limit:
         time.sleep(0.02)
