@@ -473,14 +473,14 @@ def ended(tmp_path_factory):
         capture_output=True,
         text=True,
         env=environment,
-        timeout=90,
+        timeout=200,
     )
     lines = [line.split() for line in ran.stdout.splitlines()]
     codes = {how: list(map(int, codes)) for how, *codes in lines}
     return {how: (codes[how], [(folder / f"{how}{rank}").read_text() for rank in range(2)]) for how in codes}
 
 
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(220)
 @pytest.mark.parametrize("how", CODES)
 def test_the_interpreter_ends_well(ended, how):
     """Without destroy_process_group, and with works under way."""
