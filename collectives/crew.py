@@ -7,6 +7,7 @@ or its sockets. It never touches CUDA.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -25,6 +26,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from .registry import BUILT_IN
 from .sentence import Sentence
 from .worker import Failure, Orders, Result, Task, dumps, live
 
@@ -93,8 +95,11 @@ class Crew:
         known = [method for method in multiprocessing.get_all_start_methods() if method != "forkserver"]
         if start not in known:
             raise ValueError(f"start={start!r}: this system has {' and '.join(known)}")
-        import torch.distributed as dist  # before the fork: a warm parent makes ranks in milliseconds
+        import torch.distributed as dist
 
+        if start == "fork":  # what ranks import anyway: a warm parent makes them in milliseconds
+            for module in ("communicator", "flight.flight", *BUILT_IN):
+                importlib.import_module(f"{__package__}.{module}")
         if start == "fork" and dist.is_initialized():
             raise ValueError("start='fork': a rank cannot fork ranks, as they would inherit its group; use 'spawn'")
         self.orders = orders

@@ -26,13 +26,17 @@ def max_min(routes: Sequence[Sequence[int]], capacity: Sequence[float]) -> list[
 
     O(links of all routes · log links). A flow without links has rate infinity.
     """
+    infinite = float("inf")
     users: dict[int, list[int]] = {}
     for flow, route in enumerate(routes):
         for link in route:
-            users.setdefault(link, []).append(flow)
+            if link in users:
+                users[link].append(flow)
+            else:
+                users[link] = [flow]
     left = {link: capacity[link] for link in users}
     unfixed = {link: len(flows) for link, flows in users.items()}
-    rates = [float("inf")] * len(routes)
+    rates = [infinite] * len(routes)
     heap = [(left[link] / number, link) for link, number in unfixed.items()]
     heapify(heap)
     while heap:
@@ -45,7 +49,7 @@ def max_min(routes: Sequence[Sequence[int]], capacity: Sequence[float]) -> list[
             heappush(heap, (now, link))
             continue
         for flow in users[link]:
-            if rates[flow] == float("inf"):
+            if rates[flow] == infinite:
                 rates[flow] = now
                 for other in routes[flow]:
                     left[other] -= now
@@ -63,13 +67,22 @@ def certify(routes: Sequence[Sequence[int]], capacity: Sequence[float], rates: S
     fastest: dict[int, float] = {}
     for route, rate in zip(routes, rates, strict=True):
         for link in route:
-            load[link] = load.get(link, 0.0) + rate
-            fastest[link] = max(fastest.get(link, 0.0), rate)
+            if link not in load:
+                load[link] = fastest[link] = rate
+                continue
+            load[link] += rate
+            if rate > fastest[link]:
+                fastest[link] = rate
+    enough: dict[int, float] = {}  # to be the fastest there, if the link is saturated
     for link, carried in load.items():
         if carried > capacity[link] * (1 + TOLERANCE):
             raise ArithmeticError(f"link {link} carries {carried} of {capacity[link]}")
+        saturated = carried >= capacity[link] * (1 - TOLERANCE)
+        enough[link] = fastest[link] * (1 - TOLERANCE) if saturated else float("inf")
     for flow, (route, rate) in enumerate(zip(routes, rates, strict=True)):
-        if route and not any(
-            load[link] >= capacity[link] * (1 - TOLERANCE) and rate >= fastest[link] * (1 - TOLERANCE) for link in route
-        ):
-            raise ArithmeticError(f"flow {flow} at {rate} has no saturated link on which no other flow is faster")
+        for link in route:
+            if rate >= enough[link]:
+                break
+        else:
+            if route:
+                raise ArithmeticError(f"flow {flow} at {rate} has no saturated link on which no other flow is faster")

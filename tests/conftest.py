@@ -51,6 +51,12 @@ def _tidy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         gc.collect()
 
 
+@pytest.fixture(scope="session")
+def dynamo() -> None:
+    """What DDP, FSDP and optimizers load when they are first used: once, here, for all ranks (a second each)."""
+    importlib.import_module("torch._dynamo")
+
+
 @pytest.fixture(scope="module")
 def ring_ranks() -> Iterator[Ranks]:
     """Warm ranks of backend ``ring``; see ``Ranks``."""

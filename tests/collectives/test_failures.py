@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 import collectives as C
 from collectives import launch
+from tests.collectives.told import tell, wait_until_told
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -185,9 +186,10 @@ def skips():
     x = torch.ones(10)
     C.all_reduce(x, algorithm="ring")
     if dist.get_rank() == 1:
-        time.sleep(2)
+        wait_until_told(by=2, seconds=2)
         return None, ""
     _, kind, text, *_ = collect(lambda: C.all_reduce(x, algorithm="ring", timeout=0.7))
+    tell()
     return kind, text
 
 
@@ -201,7 +203,7 @@ def test_a_stalled_rank(algorithm, elements):
     for rank, (seconds, kind, text, step, peer) in enumerate(results):
         assert kind == "CollectiveError", (rank, text)
         if rank != 2:
-            assert seconds < 4
+            assert seconds < 3
             assert peer is not None
             assert step is not None
             assert f"on rank {rank} at step {step}: it waited" in text
@@ -214,16 +216,28 @@ def stalls(algorithm, elements):
     x = torch.ones(elements)
     C.all_reduce(x, algorithm=algorithm)
     if dist.get_rank() == 2:
-        time.sleep(4)
-    return collect(lambda: C.all_reduce(x, algorithm=algorithm, timeout=1.5))
+        wait_until_told(by=3, seconds=4)
+    said = collect(lambda: C.all_reduce(x, algorithm=algorithm, timeout=1.0))
+    tell()
+    return said
 
 
 # A rank that dies. Survivors write down what they saw: the launcher reports the dead one.
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "recursive_doubling", "ring:channels=2", "double_tree"])
-@pytest.mark.parametrize("elements", [1000, 16 << 20])
-@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize(
+    ("algorithm", "elements", "asynchronous"),
+    [  # every pair of two of them
+        ("ring", 1000, False),
+        ("ring", 16 << 20, True),
+        ("recursive_doubling", 1000, True),
+        ("recursive_doubling", 16 << 20, False),
+        ("ring:channels=2", 1000, False),
+        ("ring:channels=2", 16 << 20, True),
+        ("double_tree", 1000, True),
+        ("double_tree", 16 << 20, False),
+    ],
+)
 def test_a_killed_rank(tmp_path, algorithm, elements, asynchronous):
     with pytest.raises(launch.RankFailed) as failed:
         launch.run(dies, 4, str(tmp_path), algorithm, elements, asynchronous, grace=15.0)
@@ -315,8 +329,9 @@ def dies_behind_a_sleeper(folder):
     if rank == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     if rank == 0:
-        time.sleep(3)
+        wait_until_told(by=2, seconds=3)
     _, kind, text, *_ = collect(lambda: C.reduce(x, 0, algorithm="binomial"))
+    tell()
     with open(os.path.join(folder, str(rank)), "w") as file:
         file.write(f"{time.monotonic() - died}\n{kind}\n{text}")
 
@@ -346,7 +361,7 @@ def test_auto_without_rank_0(asynchronous):
 
 def without_rank_0(asynchronous):
     if dist.get_rank() == 0:
-        time.sleep(3)
+        wait_until_told(by=2, seconds=3)
         return None
 
     def call():
@@ -356,6 +371,7 @@ def without_rank_0(asynchronous):
 
     seconds, kind, text, *_ = collect(call)
     later, again, *_ = collect(call)
+    tell()
     assert later < 0.2  # the group is broken
     return seconds, kind, text, again
 
@@ -368,11 +384,14 @@ def late_and_later():
     rank = dist.get_rank()
     blocks = [torch.empty(3) for _ in range(3)]
     if rank == 2:
-        time.sleep(4)
+        wait_until_told(by=1, seconds=4)
         return 0.0
     if rank == 1:
         time.sleep(1.3)
-    return collect(lambda: C.gather(torch.ones(3), None if rank else blocks, 0, algorithm="direct", timeout=1.5))[0]
+    said = collect(lambda: C.gather(torch.ones(3), None if rank else blocks, 0, algorithm="direct", timeout=1.5))
+    if rank == 0:
+        tell()
+    return said[0]
 
 
 def test_an_interrupt_breaks_the_group_at_once():
@@ -408,8 +427,9 @@ def test_later_calls_on_a_broken_group_raise_at_once():
 def broken():
     x = torch.ones(10)
     if dist.get_rank() == 1:
-        time.sleep(1.5)
+        wait_until_told(by=1, seconds=1.5)
     _, first, *_ = collect(lambda: C.all_reduce(x, timeout=0.5))
+    tell()
     seconds, second, text, *_ = collect(lambda: C.all_reduce(x))
     assert seconds < 0.2, traceback.format_stack()
     return first, second, text

@@ -27,9 +27,11 @@ from collectives.flight.explanation import explain
 from collectives.flight.flight import DIRECTORY, current
 from collectives.flight.records import read_flights
 from collectives.flight.words import Finding
+from tests.collectives.told import tell, wait_until_told
 
 pytestmark = [
     pytest.mark.timeout(60),
+    pytest.mark.usefixtures("dynamo"),
     pytest.mark.skipif(sys.platform != "linux", reason="local functions need fork"),
 ]
 
@@ -232,8 +234,9 @@ def dies_behind_a_sleeper(folder):
     if me() == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     if me() == 0:
-        time.sleep(2)
+        wait_until_told(by=2, seconds=2)
     failing(lambda: C.reduce(x, 0, algorithm="binomial"))
+    tell()
 
 
 def test_two_ranks_die_one_after_the_other(tmp_path):
@@ -268,8 +271,10 @@ def too_late(folder):
     C.record(folder)
     C.barrier()
     if me() == 2:
-        time.sleep(2.0)
+        wait_until_told(by=2, seconds=2)
+        time.sleep(0.2)
     failing(lambda: C.all_reduce(torch.ones(4), algorithm="ring", timeout=0.6))
+    tell()
 
 
 def test_a_rank_that_is_merely_slow(tmp_path, capsys):
@@ -342,12 +347,13 @@ def crossed(folder):
     groups = [dist.new_group([0, 1]), dist.new_group([0, 1])]
     C.record(folder)
     if me() == 2:
-        time.sleep(3)
+        wait_until_told(by=2, seconds=3)
         return
     for group in groups if me() == 0 else groups[::-1]:
         try:
             C.all_reduce(torch.ones(3), group=group, timeout=1.0)
         except CollectiveError:
+            tell()
             return
 
 
@@ -362,11 +368,12 @@ def behind_another(folder):
     groups = [dist.new_group([0, 1]), dist.new_group([1, 2])]
     C.record(folder)
     if me() == 2:
-        time.sleep(3)
+        wait_until_told(by=2, seconds=3)
     elif me() == 1:
         failing(lambda: C.all_reduce(torch.ones(3), group=groups[1], timeout=1.2))
     else:
         failing(lambda: C.all_reduce(torch.ones(3), group=groups[0], timeout=1.0))
+    tell()
 
 
 def test_a_short_record_blames_nobody_for_what_it_has_forgotten(tmp_path):
@@ -498,7 +505,7 @@ def sends(folder, what):
     C.record(folder)
     if me() == 0:
         return
-    x, limit = torch.ones(5), timedelta(seconds=1.5)
+    x, limit = torch.ones(5), timedelta(seconds=1)
     big = torch.ones(8 << 20)
     first = dist.isend(x, 2, pair) if me() == 1 else dist.irecv(x, 1, pair)
     first.wait()
@@ -507,18 +514,19 @@ def sends(folder, what):
         "missing": (lambda: dist.irecv(x, 2, pair), None),
         "both send": (lambda: dist.isend(big, 2, pair), lambda: dist.isend(big, 1, pair)),
         "sizes": (lambda: dist.isend(big[:5], 2, pair), lambda: dist.irecv(torch.ones(6), 1, pair)),
-        "collective": (lambda: C.barrier(group=pair, timeout=1.5), lambda: dist.irecv(x, 1, pair)),
+        "collective": (lambda: C.barrier(group=pair, timeout=1.0), lambda: dist.irecv(x, 1, pair)),
         "anybody": (None, lambda: pair.recv_anysource([x], 0)),
         "killed": (lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: dist.irecv(x, 1, pair)),
     }
     call = calls[what][me() - 1]
     if call is None:
-        time.sleep(3)
+        wait_until_told(by=1, seconds=3)
         return
     with contextlib.suppress(CollectiveError):
         work = call()
         if work is not None:
             work.wait(limit)
+    tell()
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -533,7 +541,7 @@ def receives(folder, late):
     x = torch.ones(5)
     dist.barrier()
     if me():
-        time.sleep(2.6)
+        time.sleep(2.6 if late else 1.1)
         dist.send(x, 0)
     else:
         threading.Timer(2.0 if late else 0.5, lambda: os.kill(os.getpid(), signal.SIGUSR1)).start()

@@ -15,7 +15,7 @@ import collectives.torch_backend
 from collectives import launch
 from collectives.communicator import communicator
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("dynamo")]
 
 WORLDS = [1, 2, 3, 4]
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.uint8]

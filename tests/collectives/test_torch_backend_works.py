@@ -23,7 +23,7 @@ import collectives as C
 from collectives import launch
 from collectives.backend import profiling
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("dynamo")]
 
 
 def register():
@@ -405,9 +405,21 @@ def aborted():
 
 
 SCRIPT = """
-import os, signal, sys, threading, time, torch, torch.distributed as dist, collectives.torch_backend
-rank, how = int(sys.argv[1]), sys.argv[2]
-store = dist.FileStore(sys.argv[3], 2)
+import os, signal, sys, threading, time, torch, torch.distributed as dist, collectives.torch_backend, torch._dynamo
+assert len(os.listdir("/proc/self/task")) == 1
+cases = [(how, rank) for how in sys.argv[2:] for rank in range(2)]
+ranks = []
+for how, rank in cases:  # two ranks a case, which go on below; this one only waits for them
+    ranks.append(os.fork())
+    if not ranks[-1]:
+        log = os.open(f"{sys.argv[1]}/{how}{rank}", os.O_CREAT | os.O_WRONLY)
+        os.dup2(log, 1), os.dup2(log, 2)
+        break
+    if rank == 1:  # one case after the other
+        print(how, *[os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in ranks[-2:]], flush=True)
+if all(ranks):
+    sys.exit()
+store = dist.FileStore(f"{sys.argv[1]}/{how}.store", 2)
 dist.init_process_group("ring", store=store, rank=rank, world_size=2)
 x = torch.ones(1 << 20)
 dist.all_reduce(x)
@@ -441,32 +453,37 @@ print("end", flush=True)
 """
 
 
-@pytest.mark.parametrize(
-    ("how", "codes"),
-    [
-        ("done", [0, 0]),
-        ("pending", [0, 0]),
-        ("message", [0, 0]),
-        ("destroyed", [0, 0]),
-        ("killed", [0, -signal.SIGKILL]),
-        ("raises", [7, 7]),
-    ],
-)
-def test_the_interpreter_ends_well(tmp_path, how, codes):
-    """Without destroy_process_group, and with works under way."""
+CODES = {
+    "done": [0, 0],
+    "pending": [0, 0],
+    "message": [0, 0],
+    "destroyed": [0, 0],
+    "killed": [0, -signal.SIGKILL],
+    "raises": [7, 7],
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """By case: how its ranks ended, and what they had said. They are forks of one interpreter; each ends by itself."""
+    folder = tmp_path_factory.mktemp("ended")
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
-    began = time.monotonic()
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(SCRIPT), str(rank), how, str(tmp_path / "store")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env=environment,
-        )
-        for rank in range(2)
-    ]
-    said = [rank.communicate(timeout=50)[0] for rank in ranks]
-    assert [rank.returncode for rank in ranks] == codes, said
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), str(folder), *CODES],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=200,
+    )
+    lines = [line.split() for line in ran.stdout.splitlines()]
+    codes = {how: list(map(int, codes)) for how, *codes in lines}
+    return {how: (codes[how], [(folder / f"{how}{rank}").read_text() for rank in range(2)]) for how in codes}
+
+
+@pytest.mark.timeout(220)
+@pytest.mark.parametrize("how", CODES)
+def test_the_interpreter_ends_well(ended, how):
+    """Without destroy_process_group, and with works under way."""
+    codes, said = ended[how]
+    assert codes == CODES[how], said
     assert [("end" in words) for words in said] == [code == 0 for code in codes], said
-    assert time.monotonic() - began < 40

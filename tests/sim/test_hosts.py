@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.__main__ import DOOR
 from sim.commands.hosts import torchrun_args
 from sim.hosts import Hosts, Unavailable, default_burst
 from sim.netns import Host, check
@@ -126,11 +127,16 @@ def gone(space: str) -> bool:
         ([], "nothing to run"),
     ],
 )
-def test_arguments_are_refused_with_one_sentence(args, words):
-    ran = command(*args)
-    assert ran.returncode == 2
-    assert words in ran.stderr
-    assert ran.stderr.count("\n") == 1
+def test_arguments_are_refused_with_one_sentence(capsys, args, words):
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        assert DOOR.main(["hosts", *args]) == 2
+    finally:
+        signal.signal(signal.SIGTERM, handler)  # the command's own
+    out, error = capsys.readouterr()
+    assert out == ""
+    assert words in error
+    assert error.count("\n") == 1
 
 
 def test_what_follows_the_dashes_is_what_would_follow_torchrun():
@@ -240,15 +246,17 @@ def test_a_job_of_torchrun_on_two_hosts(tmp_path):
 def test_a_training_run_over_hosts_is_that_of_one_process_and_goes_on_on_another_mesh(tmp_path):
     def losses(*args):
         file = tmp_path / "run.json"
-        ran = command(*args, "--model", "tiny", "--batch", "6", "--json", str(file))
+        argv = [sys.executable, "-m", *args, "--model", "tiny", "--batch", "6", "--json", str(file)]
+        ran = subprocess.run(argv, capture_output=True, text=True, timeout=300)
         assert ran.returncode == 0, ran.stderr
         return [(row["step"], row["loss"]) for row in json.loads(file.read_text())["steps"]]
 
-    train, saving = ("--", "-m", "parallel", "train"), ("--save", str(tmp_path / "runs"))
-    four = ("--hosts", "2", "--ranks-per-host", "2", "--rate", "200mbit")
-    first = losses(*four, *train, "--tp", "2", "--dp", "2", "--steps", "3", *saving)
-    second = losses("--hosts", "2", "--rate", "200mbit", *train, "--pp", "2", "--steps", "5", *saving, "--resume")
-    alone = losses("--hosts", "1", *train, "--steps", "5")
+    hosts, train, saving = ("sim", "hosts", "--hosts", "2"), ("parallel", "train"), ("--save", str(tmp_path / "runs"))
+    four = (*hosts, "--ranks-per-host", "2", "--rate", "200mbit", "--", "-m", *train)
+    first = losses(*four, "--tp", "2", "--dp", "2", "--steps", "3", *saving)
+    two = (*hosts, "--rate", "200mbit", "--", "-m", *train)
+    second = losses(*two, "--pp", "2", "--steps", "5", *saving, "--resume")
+    alone = losses(*train, "--steps", "5")
     assert [step for step, _ in first + second] == [1, 2, 3, 4, 5]
     assert first + second == [(step, pytest.approx(loss, abs=1e-5)) for step, loss in alone]
 
