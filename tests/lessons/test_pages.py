@@ -12,7 +12,7 @@ import pytest
 from rich.text import Text
 
 from lessons import reading
-from lessons.catalogue import Catalogue
+from lessons.catalogue import LANGUAGES, Catalogue
 from lessons.checks.bare import Bare
 from lessons.commands.open import write_page
 from lessons.figures import Run, Steps
@@ -175,6 +175,34 @@ def linked(text: str) -> list[str]:
 )
 def test_which_words_are_terms(text: str, used: list[str]) -> None:
     assert linked(text) == used
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("a sum in place of a mean", []),
+        ("a sum in place of a mean, in place", ["in_place"]),
+        ("Stage 1 keeps the gradients", []),
+        ("stage 1 of a pipeline of 4 stages", ["pipeline_stage"]),
+        ("sum up the squares, take the root last", []),
+        ("the root of a broadcast", ["root", "broadcast"]),
+        ("two random streams", []),
+    ],
+)
+def test_words_that_mean_something_else_are_not_linked(text: str, used: list[str]) -> None:
+    assert [one for one in linked(text) if one in ("in_place", "pipeline_stage", "root", "broadcast", "stream")] == used
+
+
+def test_phrases_that_are_no_term_stand_in_the_course() -> None:
+    """Such a phrase contains a form of its term, and goes when no text has it any more."""
+    for language in LANGUAGES:
+        say = Catalogue(language)
+        texts = "\n".join(text for lesson in COURSE for text in say.table(lesson.table).values())
+        words = " ".join(texts.split())
+        for term in terms(say):
+            for phrase in term.others:
+                assert any(form in phrase.lower() for form in term.forms), phrase
+                assert phrase in words or phrase[0].upper() + phrase[1:] in words, phrase
 
 
 def test_forms_of_terms_are_not_shared() -> None:
