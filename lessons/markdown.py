@@ -12,7 +12,10 @@ from unicodedata import east_asian_width
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+# Blanks at which no line ends: before a unit, in a size of an axis, around the sign of a short equation.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]?i?B(?:/s)?|[mun]?s|[GM]bit/s|[GTP]?FLOPs?(?:/s)?)(?![\w/]))")
+_SIZE = re.compile(r"(?<=\b[DTPC]P|\b[dtpc]p) (?=\d)")
+_EQUALS = re.compile(r"(?<=\b\w) = (?=\d)")
 
 
 def parse(text: str) -> list[Token]:
@@ -21,9 +24,14 @@ def parse(text: str) -> list[Token]:
         if token.children:
             _join_lines(token.children)
             for child in token.children:
-                if child.type == "text":
-                    child.content = _UNIT.sub("\u00a0", child.content)  # no line ends before a unit
+                if child.type in ("text", "image"):
+                    child.content = unbroken(child.content)
     return tokens
+
+
+def unbroken(text: str) -> str:
+    """With blanks that do not break where no line may end."""
+    return _EQUALS.sub("\u00a0=\u00a0", _SIZE.sub("\u00a0", _UNIT.sub("\u00a0", text)))
 
 
 def figure_of(inline: Token) -> tuple[str, str] | None:
@@ -42,6 +50,14 @@ def figures_of(tokens: Iterable[Token]) -> list[str]:
 def is_wide(letter: str) -> bool:
     """Like those of Chinese, between which there are no blanks."""
     return east_asian_width(letter) in ("W", "F")
+
+
+def sentences(parts: Iterable[str]) -> str:
+    """One after the other, with a blank between them unless the language has none."""
+    text = ""
+    for part in parts:
+        text += " " * bool(text and not is_wide(text[-1])) + part
+    return text
 
 
 def _join_lines(children: Sequence[Token]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from rich.text import Text
 
 from lessons import reading
@@ -19,7 +20,7 @@ from lessons.figures import Run, Steps
 from lessons.glossary import Linker, terms
 from lessons.lesson import Lesson, Twin
 from lessons.manifest import COURSE
-from lessons.markdown import parse
+from lessons.markdown import parse, unbroken
 from lessons.page import breakable, page
 from lessons.reading import Reading, duration
 from lessons.text import Terminal, wrap
@@ -203,6 +204,31 @@ def test_phrases_that_are_no_term_stand_in_the_course() -> None:
             for phrase in term.others:
                 assert any(form in phrase.lower() for form in term.forms), phrase
                 assert phrase in words or phrase[0].upper() + phrase[1:] in words, phrase
+
+
+PHONE = 42  # columns of a block that a window 390 pixels wide shows, nearly
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("lesson", COURSE[17:], ids=lambda lesson: lesson.name)
+def test_formulas_fit_a_phone(lesson: Lesson, language: str) -> None:
+    text = Catalogue(language).template(f"{lesson.table}.formula")
+    blocks = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    lines = [re.sub(r"\{\w+\}", "0.00", line) for block in blocks for line in block.split("\n")]
+    assert [line for line in lines if cell_len(line) > PHONE] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("DP 8 x PP 2, dp 4", "DP~8 x PP~2, dp~4"),
+        ("with m = 16 in 21 s", "with m~=~16 in 21~s"),
+        ("ranks = 4, a DP of 8", "ranks = 4, a DP of 8"),
+    ],
+)
+def test_no_line_ends_inside_of_a_number(text: str, whole: str) -> None:
+    assert unbroken(text) == whole.replace("~", "\u00a0")
+    assert parse(text)[1].children[0].content == unbroken(text)
 
 
 def test_forms_of_terms_are_not_shared() -> None:
