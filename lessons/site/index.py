@@ -8,6 +8,7 @@ from ..catalogue import Catalogue
 from ..commands.resume import after
 from ..lesson import Lesson
 from ..manifest import COURSE, PARTS, core_further, core_minutes
+from ..page import breakable
 from ..reading import duration
 from ..workspace import State, Workspace
 from .hero import hero
@@ -43,7 +44,7 @@ def _welcome(workspace: Workspace) -> str:
     title = f"{lesson.number} · {workspace.title(lesson)}"
     href = "results.html" if word == "finished" else address(lesson)
     button = f'<a class="button" href="{href}">{escape(say(f"site.index.{word}", title=title))}</a>'
-    command = f"<code>{escape(_typed(workspace))}</code>"
+    command = f"<code>{breakable(_typed(workspace))}</code>"
     items = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     hint = escape(say("site.index.type"))
     return f'<ul class="facts">{items}</ul><p class="go">{button} <span>{hint} {command}</span></p>'
