@@ -227,12 +227,12 @@ def _html(content: str) -> Token:
 
 
 def breakable(code: str) -> str:
-    """Markup of code whose lines may end at blanks; in a long name after a dot or the like; never in ``--``."""
+    """Markup of code whose lines may end at blanks, in long names after a dot or the like, not after dashes."""
     words = []
     for word in code.split(" "):
         pieces = re.split(r"(?<=[._(,/=])(?=\w)", word) if len(word) > _LONG else [word]
         marked = "<wbr>".join(map(escape, pieces))
-        words.append(re.sub(r"^--\w+", r"<span>\g<0></span>", marked))
+        words.append(re.sub(r"^--?\w+", r"<span>\g<0></span>", marked))
     return " ".join(words)
 
 

@@ -239,6 +239,7 @@ def test_forms_of_terms_are_not_shared() -> None:
 
 def test_code_breaks_where_it_may() -> None:
     assert breakable("check 4 --broken") == "check 4 <span>--broken</span>"
+    assert breakable("python -m sim") == "python <span>-m</span> sim"
     assert breakable("model.load_state_dict()") == "model.load_state_dict()"
     long = "torch.utils.checkpoint.checkpoint(f, x < 1)"
     assert breakable(long).startswith("torch.<wbr>utils.<wbr>checkpoint.<wbr>checkpoint(<wbr>f, x &lt; 1")
