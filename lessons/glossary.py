@@ -13,26 +13,30 @@ from .catalogue import Catalogue
 
 @dataclass(frozen=True)
 class Term:
-    """text: Markdown. forms: how it stands in texts."""
+    """text: Markdown. forms: how it stands in texts. others: phrases in which its word means something else."""
 
     id: str
     name: str
     text: str
     forms: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
 
 def terms(say: Catalogue) -> list[Term]:
-    """In the order of the catalogue."""
+    """In the order of the catalogue. Of its forms, those that begin with ``!`` are no forms but the other phrases."""
     ids = dict.fromkeys(key.rpartition(".")[0] for key in Catalogue().table("glossary"))
-    return [
-        Term(
-            id,
-            say(f"glossary.{id}.name"),
-            say(f"glossary.{id}.text"),
-            tuple(form.strip() for form in say(f"glossary.{id}.forms").split("|")),
-        )
-        for id in ids
-    ]
+    return [_term(id, say) for id in ids]
+
+
+def _term(id: str, say: Catalogue) -> Term:
+    forms = [form.strip() for form in say(f"glossary.{id}.forms").split("|")]
+    return Term(
+        id,
+        say(f"glossary.{id}.name"),
+        say(f"glossary.{id}.text"),
+        tuple(form for form in forms if not form.startswith("!")),
+        tuple(form[1:] for form in forms if form.startswith("!")),
+    )
 
 
 class Linker:
@@ -45,7 +49,8 @@ class Linker:
         self._file = file
         self._terms = {form: term for term in all_terms for form in term.forms}
         self.used: dict[str, Term] = {}
-        forms = sorted(self._terms, key=len, reverse=True)
+        others = [phrase for term in all_terms for phrase in term.others]
+        forms = sorted([*self._terms, *others], key=len, reverse=True)
         self._pattern = re.compile("|".join(map(_pattern, forms)) or r"(?!)")
 
     def link(self, tokens: Sequence[Token], titles: bool = False) -> None:
@@ -71,8 +76,9 @@ class Linker:
         parts: list[Token] = []
         at = 0
         for match in self._pattern.finditer(text):
-            term = self._terms.get(match[0]) or self._terms.get(match[0].lower()) or self._terms[_first_lower(match[0])]
-            if term.id in self.used:
+            spelt = (match[0], match[0].lower(), _first_lower(match[0]))
+            term = next((self._terms[form] for form in spelt if form in self._terms), None)
+            if term is None or term.id in self.used:
                 continue
             self.used[term.id] = term
             title = term.text.replace("`", "")

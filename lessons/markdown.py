@@ -12,8 +12,11 @@ from unicodedata import east_asian_width
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+# Blanks at which no line ends: before a unit, in a size of an axis, around the signs of a short equation, sum or difference.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]?i?B(?:/s)?|[mun]?s|[GM]bit/s|[GTP]?FLOPs?(?:/s)?|[MST])(?![\w/]))")
-_SUM = re.compile(r"(?<!\w)(\w{1,6} −|\d{1,3} \+) (?=\w{1,4}(?!\w))")  # of two short terms, or their difference
+_SIZE = re.compile(r"(?<=\b[DTPC]P|\b[dtpc]p) (?=\d)")
+_EQUALS = re.compile(r"(?<=\b\w) = (?=\d)")
+_SUM = re.compile(r"(?<!\w)(\w{1,6} −|\d{1,3} \+) (?=\w{1,4}(?!\w))")
 
 
 def parse(text: str) -> list[Token]:
@@ -22,10 +25,15 @@ def parse(text: str) -> list[Token]:
         if token.children:
             _join_lines(token.children)
             for child in token.children:
-                if child.type == "text":
-                    child.content = _UNIT.sub("\u00a0", child.content)  # no line ends before a unit
-                    child.content = _SUM.sub(lambda match: match[0].replace(" ", "\u00a0"), child.content)
+                if child.type in ("text", "image"):
+                    child.content = unbroken(child.content)
     return tokens
+
+
+def unbroken(text: str) -> str:
+    """With blanks that do not break where no line may end."""
+    joined = _EQUALS.sub("\u00a0=\u00a0", _SIZE.sub("\u00a0", _UNIT.sub("\u00a0", text)))
+    return _SUM.sub(lambda match: match[0].replace(" ", "\u00a0"), joined)
 
 
 def figure_of(inline: Token) -> tuple[str, str] | None:
@@ -44,6 +52,14 @@ def figures_of(tokens: Iterable[Token]) -> list[str]:
 def is_wide(letter: str) -> bool:
     """Like those of Chinese, between which there are no blanks."""
     return east_asian_width(letter) in ("W", "F")
+
+
+def sentences(parts: Iterable[str]) -> str:
+    """One after the other, with a blank between them unless the language has none."""
+    text = ""
+    for part in parts:
+        text += " " * bool(text and not is_wide(text[-1])) + part
+    return text
 
 
 def _join_lines(children: Sequence[Token]) -> None:

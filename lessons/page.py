@@ -235,13 +235,13 @@ def _html(content: str) -> Token:
 
 def breakable(code: str) -> str:
     """Markup of code whose lines may end at blanks, but not in ``size - 1``; in a long name after a dot or the like;
-    never in ``--`` nor in a short name with hyphens."""
+    never after dashes nor in a short name with hyphens."""
     words = []
     for word in code.split(" "):
         pieces = re.split(r"(?<=[._(,/=])(?=\w)", word) if len(word) > _LONG else [word]
         marked = "<wbr>".join(map(escape, pieces))
         whole = "-" in word[1:] and len(word) <= _SHORT and not word.startswith("--")
-        words.append(f"<span>{marked}</span>" if whole else re.sub(r"^--\w+", r"<span>\g<0></span>", marked))
+        words.append(f"<span>{marked}</span>" if whole else re.sub(r"^--?\w+", r"<span>\g<0></span>", marked))
     return re.sub(r"(?<!\S)[\w.(]{1,12} [-+] (?:\w{1,8}|\d+\.\d+)(?![\w.(\[])", r"<span>\g<0></span>", " ".join(words))
 
 

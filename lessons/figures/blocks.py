@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from ..markdown import sentences
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -69,13 +71,19 @@ class Blocks:
             for row in _rows([self._letters(one) for one in chain], width):
                 lines += [Text(), *row]
             lines.append(Text())
-        return [*lines, *wrap(Text(say("tensor.figure.legend"), "dim"), width)]
+        return [*lines, *wrap(Text(self._signs(say, "plus"), "dim"), width)]
 
     def html(self, say: Catalogue) -> str:
         from .markup import inline
 
         pictures = "".join(inline(self._picture(say(title), chain, say)) for title, chain in self.chains)
-        return f'<div class="chains">{pictures}</div><p class="note">{escape(say("tensor.figure.sheets"))}</p>'
+        return f'<div class="chains">{pictures}</div><p class="note">{escape(self._signs(say, "sheets"))}</p>'
+
+    def _signs(self, say: Catalogue, summands: Literal["plus", "sheets"]) -> str:
+        """What the signs mean that stand in these chains. summands: how they are drawn."""
+        held = {one.held for _, chain in self.chains for one in chain if isinstance(one, Matrix)}
+        signs = ["number", *["all"] * ("all" in held), *[summands] * ("sum" in held)]
+        return sentences(say(f"tensor.figure.{sign}") for sign in signs)
 
     def _letters(self, one: Matrix | str) -> list[Text]:
         """Its name, its cells, its shape: of one width."""
@@ -115,7 +123,7 @@ class Blocks:
                 shapes += self._sheets(one, left, top)
             x += room + _GAP
         width = max(x, 12 + text_width(title, 14)) + 8
-        return Picture(width, 56 + high + 30, title, say("tensor.figure.legend"), shapes)
+        return Picture(width, 56 + high + 30, title, self._signs(say, "sheets"), shapes)
 
     def _sheets(self, one: Matrix, left: float, top: float) -> Iterator[Shape]:
         """A matrix as coloured rectangles with the owner's number in each; summands lie on one another."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from ..markdown import unbroken
+
 if TYPE_CHECKING:
     from sim.draw.shapes import Circle, Picture, Rect
     from sim.words import Words
@@ -82,13 +84,20 @@ def _least_width(picture: Picture) -> float:
 def data_table(heads: Sequence[str], rows: Sequence[Sequence[str]], summary: str) -> str:
     """Numbers of a picture, folded away. No line ends behind a number, whose unit or mark follows."""
     rows = [[re.sub(r"(?<=\d) | (?=\*)", "\u00a0", text) for text in row] for row in rows]
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
+    head = "".join(f'<th scope="col">{_named(text)}</th>' for text in heads)
     body = "".join(
-        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(text)}</td>" for text in row[1:]) + "</tr>"
+        f'<tr><th scope="row">{_named(row[0])}</th>'
+        + "".join(f"<td>{escape(unbroken(text))}</td>" for text in row[1:])
+        + "</tr>"
         for row in rows
     )
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<details><summary>{escape(summary)}</summary><div class="scroll" tabindex="0">{table}</div></details>'
+
+
+def _named(text: str) -> str:
+    """A head of a table; names like ZeRO-1 and gpt3-13b stay whole."""
+    return re.sub(r"\w+-\d\w*", r"<span>\g<0></span>", escape(text))
 
 
 def frame_table(frame: Frame, say: Catalogue, corner: str | None = None) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..markdown import sentences
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -50,6 +52,8 @@ class Seats:
         ]
 
     def html(self, say: Catalogue) -> str:
+        from html import escape
+
         from sim.draw.shapes import Picture
 
         from .markup import inline
@@ -62,7 +66,8 @@ class Seats:
             for number in range(machines)
         ]
         width, height = _LEFT + self.machine * _CELL + 8, _TOP + machines * _ROW
-        return inline(Picture(width, height, say("page.seats.title", axes=self._axes()), self._said(say), shapes))
+        picture = Picture(width, height, say("page.seats.title", axes=self._axes()), self._said(say), shapes)
+        return f'{inline(picture)}<p class="note">{escape(self._said(say))}</p>'
 
     def _cell(self, mesh: Mesh, rank: int) -> Iterator[Shape]:
         """A rank: filled by its stage, its number, its place, and the axes along which the marked rank reaches it."""
@@ -72,7 +77,7 @@ class Seats:
         place = mesh.coordinates(rank)
         x, y = _LEFT + rank % self.machine * _CELL, self._y(rank // self.machine)
         reached = [axis for axis in _GROUPS if rank in mesh.ranks(axis, self.marked) and rank != self.marked]
-        fill = mix(scale(place["pp"], self.pp), "#FFFFFF", 0.72)
+        fill = mix(scale(place["pp"], self.pp), "#FFFFFF", 0.55)
         stroke = _INK if rank == self.marked else _GROUPS[reached[0]] if reached else "#FFFFFF"
         words = " ".join(f"{axis} {at}" for axis, at in place.items())
         yield Rect(x + 2, y, _CELL - 4, _ROW - 8, fill, stroke=stroke, tip=f"rank {rank}: {words}")
@@ -101,4 +106,4 @@ class Seats:
 
     def _said(self, say: Catalogue) -> str:
         legend = say("page.seats.legend", axes=self._axes(), machine=self.machine)
-        return f"{legend} {say('page.seats.framed', marked=self.marked)}"
+        return sentences([legend, say("page.seats.framed", marked=self.marked)])

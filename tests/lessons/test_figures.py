@@ -286,7 +286,7 @@ def test_a_stack_is_as_long_as_its_size(width: int) -> None:
 def test_a_stack_has_all_its_numbers_on_a_page() -> None:
     table = Rows(KINDS["stacks"].html(SAY)).tables[0]
     assert table[0] == ["what", "parameters", "gradients", "optimizer", "activations", "for a moment, and gaps"]
-    assert table[1][:4] == ["batch 8, all kept", "3.1 GB", "3.1 GB", "18.7 GB"]
+    assert table[1][:4] == ["batch 8, all kept", "3.1\u00a0GB", "3.1\u00a0GB", "18.7\u00a0GB"]
 
 
 def test_a_plot_has_its_curves_and_its_points() -> None:
@@ -403,3 +403,26 @@ def test_a_flight_that_was_never_called_is_empty() -> None:
     rows = Rows(KINDS["flights"].html(SAY)).tables[0]
     assert rows[3][1:] == ["✓ all_reduce of 8", ""]
     assert rows[1][2].startswith("… all_reduce")
+
+
+def test_notes_of_blocks_explain_only_the_signs_that_stand_there() -> None:
+    split = Matrix("W", "h × h", "columns")
+    alone = Blocks((("tensor.figure.fused", (split,)),))
+    both = Blocks((("tensor.figure.forward", (Matrix("X", "s × h", "all"), "·", split)),))
+    assert "•" not in alone.html(SAY)
+    assert "Sheets" not in alone.html(SAY)
+    assert "•: every rank has all of it." in both.html(SAY)
+    assert "Sheets" not in both.html(SAY)
+    assert "Sheets on one another" in KINDS["blocks"].html(SAY)
+    assert "+: every rank" in " ".join(text(KINDS["blocks"]).split())
+
+
+def test_seats_say_what_stands_in_a_cell() -> None:
+    note = re.search(r'<p class="note">(.*?)</p>', Seats(pp=4, dp=2, tp=4, marked=5).html(SAY))
+    assert note
+    assert "its place pp·dp·tp. Framed: rank 5" in note[1]
+
+
+def test_no_line_ends_between_a_number_of_a_table_and_its_unit() -> None:
+    table = lesson_numbered(27).figures
+    assert "87.04\u00a0s</td>" in "".join(one.html(SAY) for one in table.values())

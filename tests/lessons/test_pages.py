@@ -10,17 +10,18 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from rich.text import Text
 
 from lessons import reading
-from lessons.catalogue import Catalogue
+from lessons.catalogue import LANGUAGES, Catalogue
 from lessons.checks.bare import Bare
 from lessons.commands.open import write_page
 from lessons.figures import Run, Steps
 from lessons.glossary import Linker, terms
 from lessons.lesson import Lesson, Twin
 from lessons.manifest import COURSE
-from lessons.markdown import parse
+from lessons.markdown import parse, unbroken
 from lessons.page import breakable, page
 from lessons.reading import Reading, duration
 from lessons.text import Terminal, wrap
@@ -195,6 +196,59 @@ def test_wide_letters_of_code_take_two_columns(monkeypatch: pytest.MonkeyPatch) 
     assert '<pre><code><span class="columns">环形</span> &lt; a\n</code></pre>' in text
 
 
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("a sum in place of a mean", []),
+        ("a sum in place of a mean, in place", ["in_place"]),
+        ("Stage 1 keeps the gradients", []),
+        ("stage 1 of a pipeline of 4 stages", ["pipeline_stage"]),
+        ("sum up the squares, take the root last", []),
+        ("the root of a broadcast", ["root", "broadcast"]),
+        ("two random streams", []),
+    ],
+)
+def test_words_that_mean_something_else_are_not_linked(text: str, used: list[str]) -> None:
+    assert [one for one in linked(text) if one in ("in_place", "pipeline_stage", "root", "broadcast", "stream")] == used
+
+
+def test_phrases_that_are_no_term_stand_in_the_course() -> None:
+    """Such a phrase contains a form of its term, and goes when no text has it any more."""
+    for language in LANGUAGES:
+        say = Catalogue(language)
+        texts = "\n".join(text for lesson in COURSE for text in say.table(lesson.table).values())
+        words = " ".join(texts.split())
+        for term in terms(say):
+            for phrase in term.others:
+                assert any(form in phrase.lower() for form in term.forms), phrase
+                assert phrase in words or phrase[0].upper() + phrase[1:] in words, phrase
+
+
+PHONE = 42  # columns of a block that a window 390 pixels wide shows, nearly
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("lesson", COURSE[17:], ids=lambda lesson: lesson.name)
+def test_formulas_fit_a_phone(lesson: Lesson, language: str) -> None:
+    text = Catalogue(language).template(f"{lesson.table}.formula")
+    blocks = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    lines = [re.sub(r"\{\w+\}", "0.00", line) for block in blocks for line in block.split("\n")]
+    assert [line for line in lines if cell_len(line) > PHONE] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("DP 8 x PP 2, dp 4", "DP~8 x PP~2, dp~4"),
+        ("with m = 16 in 21 s", "with m~=~16 in 21~s"),
+        ("ranks = 4, a DP of 8", "ranks = 4, a DP of 8"),
+    ],
+)
+def test_no_line_ends_inside_of_a_number(text: str, whole: str) -> None:
+    assert unbroken(text) == whole.replace("~", "\u00a0")
+    assert parse(text)[1].children[0].content == unbroken(text)
+
+
 def test_forms_of_terms_are_not_shared() -> None:
     forms = [form for term in terms(Catalogue()) for form in term.forms]
     assert len(forms) == len(set(forms))
@@ -203,6 +257,7 @@ def test_forms_of_terms_are_not_shared() -> None:
 
 def test_code_breaks_where_it_may() -> None:
     assert breakable("check 4 --broken") == "check 4 <span>--broken</span>"
+    assert breakable("python -m sim") == "python <span>-m</span> sim"
     assert breakable("model.load_state_dict()") == "model.load_state_dict()"
     assert breakable("if rank < size - 1:") == "if rank &lt; <span>size - 1</span>:"
     assert breakable("range(1, layers + 1)") == "range(1, <span>layers + 1</span>)"
@@ -210,7 +265,6 @@ def test_code_breaks_where_it_may() -> None:
     assert breakable("rank - inner") == "<span>rank - inner</span>"
     assert breakable("start + reserved_bytes") == "start + reserved_bytes"
     assert breakable("nvidia-smi") == "<span>nvidia-smi</span>"
-    assert breakable("python -m sim") == "python -m sim"
     long = "torch.utils.checkpoint.checkpoint(f, x < 1)"
     assert breakable(long).startswith("torch.<wbr>utils.<wbr>checkpoint.<wbr>checkpoint(<wbr>f, x &lt; 1")
 

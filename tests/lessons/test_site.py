@@ -113,6 +113,13 @@ def test_the_search_leads_to_places_that_exist(english: Path) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
+def test_no_line_ends_inside_of_an_option(english: Path, chinese: Path, language: str) -> None:
+    for path in pages({"en": english, "zh": chinese}[language]):
+        code = re.findall(r"(?<!<pre>)<code>(.*?)</code>", path.read_text("utf-8"))
+        assert [one for one in code if re.search(r"(?:^|\s)--?\w", one)] == [], path.name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
 def test_nothing_comes_from_elsewhere(english: Path, chinese: Path, language: str) -> None:
     for path in pages({"en": english, "zh": chinese}[language]):
         text = path.read_text("utf-8")
