@@ -12,7 +12,7 @@ from unicodedata import east_asian_width
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-# Blanks at which no line ends: before a unit, in a size of an axis, around the signs of a short equation, sum or difference.
+# Blanks at which no line ends: before a unit, in a size of an axis, around the signs of short equations and sums.
 _UNIT = re.compile(r"(?<=\d) (?=(?:[kKMGT]?i?B(?:/s)?|[mun]?s|[GM]bit/s|[GTP]?FLOPs?(?:/s)?|[MST])(?![\w/]))")
 _SIZE = re.compile(r"(?<=\b[DTPC]P|\b[dtpc]p) (?=\d)")
 _EQUALS = re.compile(r"(?<=\b\w) = (?=\d)")
