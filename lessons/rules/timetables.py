@@ -48,6 +48,21 @@ def _raised(evidence: Untimely) -> Finding | None:
     return Finding(Said("timetable.raised", {**_size(evidence), "error": str(error)}), evidence.function)
 
 
+def _negative(evidence: Untimely) -> Finding | None:
+    """Microbatches before the first, where something is looked for some places back; none beyond the last."""
+    size = evidence.size
+    if not isinstance(evidence.errors.get(size), ScheduleError):  # it raises
+        return None
+    named = [(rank, action) for rank, actions in enumerate(_actions(evidence)) for action in actions]
+    before = [(rank, action) for rank, action in named if action.microbatch < 0]
+    if not before or any(action.microbatch >= size.microbatches for _, action in named):
+        return None
+    rank, action = before[0]
+    return _found(
+        evidence, Said("timetable.negative", {**_size(evidence), "rank": rank, "action": _name(action, size.chunks)})
+    )
+
+
 def _few(evidence: Untimely) -> Finding | None:
     """Wrong just where there are few microbatches."""
     right = [size for size in evidence.check.proved if size not in evidence.where and size.ranks > 1]
@@ -287,7 +302,20 @@ def _only(what: str, *rules: Rule) -> tuple[Rule, ...]:
 
 RULES: Sequence[Rule] = (
     _lookalike,
-    *_only("wrong", _few, _raised, _from_one, _reversed, _no_backward, _foreign, _twice, _missing, _before, _stuck),
+    *_only(
+        "wrong",
+        _negative,
+        _few,
+        _raised,
+        _from_one,
+        _reversed,
+        _no_backward,
+        _foreign,
+        _twice,
+        _missing,
+        _before,
+        _stuck,
+    ),
     *_only("wrong", _refused),
     *_only("slow", _reversed, _one_at_a_time, _slow),
     _held,

@@ -198,6 +198,14 @@ _ABSENT = Reference(
                 (one["group"], one["seq"], one["state"]) == (group, seq, "done") for one in records[rank]["operations"]
             )
         ],
+        "hangs.absent.open_only": lambda records, group, seq: [
+            rank
+            for rank in flights_of(records).groups[group]
+            if not any(
+                (one["group"], one["seq"]) == (group, seq) and one["state"] != "done"
+                for one in records[rank]["operations"]
+            )
+        ],
         "hangs.absent.own_record": lambda records, group, seq: [
             rank for rank in absent(records, group, seq) if group in records[rank]["groups"]
         ],
