@@ -207,7 +207,7 @@ def _absent(log: Log, operation: Operation, peer: int) -> Sentence:
     if opposite == "recv":
         return Sentence(
             "log.never_received",
-            "rank {rank} waits to {operation}, which never receives it: it has ended after {receives} from rank "
+            "rank {rank} waits to {operation}, which never receives it: it has ended, with {receives} from rank "
             "{rank}; add the missing receive, or take this one away",
             rank=rank,
             operation=what,
@@ -217,7 +217,7 @@ def _absent(log: Log, operation: Operation, peer: int) -> Sentence:
         )
     return Sentence(
         "log.never_sent",
-        "rank {rank} waits to {operation}, which never sends it: it has ended after {sends} to rank {rank}; "
+        "rank {rank} waits to {operation}, which never sends it: it has ended, with {sends} to rank {rank}; "
         "add the missing send, or take this one away",
         rank=rank,
         operation=what,

@@ -1,6 +1,6 @@
 # expects: relay_bare: the last rank sends on to rank 0, which never receives it
 # finding: relay_bare log.never_received
-# says: rank 1 waits to send to rank 0 (01_relay_goes_round.py:30), which never receives it: it has ended after no receives from rank 1; add the missing receive, or take this one away
+# says: rank 1 waits to send to rank 0 (01_relay_goes_round.py:30), which never receives it: it has ended, with no receives from rank 1; add the missing receive, or take this one away
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 # expects: all_reduce_bare: the loop ends one early: the last rank waits to send to rank 0, who has ended
 # finding: all_reduce_bare log.never_received
-# says: rank 1 waits to send to rank 0 (03_forgets_the_last_rank.py:18), which never receives it: it has ended after no receives from rank 1; add the missing receive, or take this one away
+# says: rank 1 waits to send to rank 0 (03_forgets_the_last_rank.py:18), which never receives it: it has ended, with no receives from rank 1; add the missing receive, or take this one away
 from __future__ import annotations
 
 from collections.abc import Iterator

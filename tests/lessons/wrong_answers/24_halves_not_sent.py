@@ -1,6 +1,6 @@
 # expects: backward_in_two: nothing is sent
 # finding: backward_in_two log.never_sent
-# says: rank 0 waits to receive from rank 1 (24_halves_not_sent.py:19), which never sends it: it has ended after no sends to rank 0; add the missing send, or take this one away
+# says: rank 0 waits to receive from rank 1 (24_halves_not_sent.py:19), which never sends it: it has ended, with no sends to rank 0; add the missing send, or take this one away
 from __future__ import annotations
 
 from collections.abc import Iterator
