@@ -16,6 +16,9 @@ import torch.distributed as dist
 
 from collectives.launch import Pool
 
+# what several files of tests share says as much when it fails as they do
+pytest.register_assert_rewrite("tests.parallel.sharded", "tests.parallel.averaged", "tests.collectives.computed")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whole programs first: they take minutes, and none should be left alone at the end of a run in two processes."""
