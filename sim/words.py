@@ -19,6 +19,8 @@ ENGLISH: Final[Mapping[str, str]] = {
     "one.ranks": "{count} rank",
     "one.stages": "{count} stage",
     "one.microbatches": "{count} microbatch",
+    "one.slots": "{count} slot",
+    "one.activations": "{count} activation",
     "many.ranks": "{count} ranks",
     "many.stages": "{count} stages",
     "many.microbatches": "{count} microbatches",

@@ -75,7 +75,7 @@ REAL_WORLD: tuple[Lesson, ...] = (
     Lesson(
         31,
         "gpu_day",
-        minutes=50,
+        minutes=55,
         further=15,
         needs=(6,),
         checks=(

@@ -40,14 +40,19 @@ def unit_text(unit: str, words: Words) -> str:
 
 
 def time_text(time: float, unit: str, words: Words) -> str:
-    return show_time(time) if unit == "s" else f"{time:.6g} {unit_text(unit, words)}"
+    return show_time(time) if unit == "s" else _counted(f"{time:.6g}", unit, words)
 
 
 def value_text(value: float, unit: str, words: Words) -> str:
     """A value of a curve: bytes in binary units, all else as it is."""
-    if value == 1 and f"one.{unit}" in words:
+    return show_bytes(value) if unit in ("B", "bytes") else _counted(f"{value:.4g}", unit, words)
+
+
+def _counted(number: str, unit: str, words: Words) -> str:
+    """``1 slot``, ``2 slots``."""
+    if number == "1" and f"one.{unit}" in words:
         return words.counted(unit, 1)
-    return show_bytes(value) if unit in ("B", "bytes") else f"{value:.4g} {unit_text(unit, words)}".rstrip()
+    return f"{number} {unit_text(unit, words)}".rstrip()
 
 
 def fact_name(key: str, words: Words) -> str:

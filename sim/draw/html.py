@@ -54,11 +54,13 @@ def pack(replay: Replay) -> dict[str, Any]:
     clock = _Clock(replay, end)
     tables = _Tables([label_of(span) for row in rows for span in row.spans], words)
     factor, unit = time_scale(end, replay.unit)
+    units = dict.fromkeys([replay.unit, *(curve.unit for curve in replay.memory)])
     ranks = range(max([len(replay.names), *(row.rank + 1 for row in rows)]))
     return {
         "tick": clock.tick,
         "end": clock.ticks(end),
         "scale": [factor, unit_text(unit, words)],
+        "ones": {unit_text(one, words): words.counted(one, 1) for one in units if f"one.{one}" in words},
         "names": [name_of(replay, rank) for rank in ranks],
         "rows": [
             [row.rank, spoken(row.stream, words), int(row.main), _boxes(row.spans, tables, clock)] for row in rows

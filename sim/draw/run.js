@@ -71,10 +71,11 @@ const last = (times, t) => {
   return low - 1;
 };
 const digits = (x) => String(+x.toPrecision(4));
-const timeText = (t) => digits(t * run.tick * run.scale[0]) + " " + run.scale[1];
+const counted = (number, unit) => (number === "1" && run.ones[unit]) || number + " " + unit; // 1 slot, 2 slots
+const timeText = (t) => counted(digits(t * run.tick * run.scale[0]), run.scale[1]);
 const bytesText = (n) => {
   for (const unit of ["B", "KiB", "MiB", "GiB"]) { if (n < 1024) return digits(n) + " " + unit; n /= 1024; }
   return digits(n) + " TiB";
 };
-const valueText = (value, unit, short = false) => (unit === "B" || unit === "bytes" ? bytesText(value) : digits(value) + (short ? "" : " " + unit));
+const valueText = (value, unit, short = false) => (unit === "B" || unit === "bytes" ? bytesText(value) : short ? digits(value) : counted(digits(value), unit));
 const boxAt = (row, t) => { const i = last(row.starts, t); return i >= 0 && t < row.ends[i] ? i : -1; };

@@ -286,7 +286,7 @@ def test_a_stack_is_as_long_as_its_size(width: int) -> None:
 def test_a_stack_has_all_its_numbers_on_a_page() -> None:
     table = Rows(KINDS["stacks"].html(SAY)).tables[0]
     assert table[0] == ["what", "parameters", "gradients", "optimizer", "activations", "for a moment, and gaps"]
-    assert table[1][:4] == ["batch 8, all kept", "3.1\u00a0GB", "3.1\u00a0GB", "18.7\u00a0GB"]
+    assert table[1][:4] == ["batch 8, all kept", "3.1 GB", "3.1 GB", "18.7 GB"]
 
 
 def test_a_plot_has_its_curves_and_its_points() -> None:

@@ -312,7 +312,7 @@ def test_a_box_is_where_and_what_it_should_be() -> None:
     }
     assert len(boxes) == 8
     first, last = (
-        boxes["stage 0, compute: F 0\n0 slots to 1 slots (1 slots)"],
+        boxes["stage 0, compute: F 0\n0 slots to 1 slot (1 slot)"],
         boxes["stage 0, compute: B 1\n7 slots to 9 slots (2 slots)"],
     )
     assert float(last.get("width", 0)) == pytest.approx(2 * float(first.get("width", 0)), abs=0.02)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from collectives.span import Span
+from sim.draw.axis import value_text
 from sim.draw.html import html as page
 from sim.draw.html import pack
 from sim.replay import Curve, Moved, Replay
@@ -180,6 +181,28 @@ def test_a_pipeline_opens_without_errors(folder: Path) -> None:
     stage = next(values for _, values in shown.elements if values.get("id") == "stage")
     assert "hidden" in stage, "a pipeline has no ring"
     assert shown.texts["now"].startswith("At 40 slots: stage 0 B 6, stage 1 F 13, stage 2 B 7")
+
+
+@browser
+def test_one_of_a_unit_is_one(folder: Path) -> None:
+    facts: dict[str, float | str] = {"makespan": 1.0}
+    memory = [Curve("stage 0", "microbatches", [0.0, 1.0], [1.0, 0.0])]
+    run = Replay("one", facts, ["stage 0"], [Span(0, "compute", "F 0", 0.0, 1.0)], memory=memory, unit="slots")
+    (folder / "one.html").write_text(page(run), "utf-8")
+    shown = opened(folder / "one.html", "#t=1")
+    assert shown.texts.get("errors", "") == ""
+    assert shown.texts["clock"] == "1 slot of 1 slot"
+    assert {value_text(n, "microbatches", run.words) for n in (0.0, 0.5, 1.0, 2.0)} == {
+        "0 microbatches", "0.5 microbatches", "1 microbatch", "2 microbatches"
+    }  # fmt: skip
+    path = folder / "texts.html"
+    texts = (
+        "valueText(0, 'microbatches'), valueText(1, 'microbatches'), valueText(2, 'microbatches'), timeText(run.end)"
+    )
+    script = f"<script>document.body.dataset.texts = JSON.stringify([{texts}]);</script>"
+    path.write_text(page(run).replace("</body>", script + "</body>"), "utf-8")
+    body = next(values for tag, values in opened(path).elements if tag == "body")
+    assert json.loads(body["data-texts"]) == ["0 microbatches", "1 microbatch", "2 microbatches", "1 slot"]
 
 
 @browser
