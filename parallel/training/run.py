@@ -25,6 +25,7 @@ from ..checkpoints.folder import find
 from ..checkpoints.together import together
 from ..memory import KINDS
 from ..pipeline.record import bubble_fraction
+from ..pipeline.schedule import counted
 from .models import MODELS
 from .recipe import Recipe
 from .text import Text
@@ -125,7 +126,7 @@ def _heading(training: Training) -> list[str]:
     return [
         f"# {recipe.model}: {config.layers} blocks of width {config.hidden}, {count:,} parameters",
         f"# {axes}; {', '.join(extras)}; a step: {recipe.batch} rows of {recipe.sequence} bytes, "
-        f"{recipe.microbatches} microbatches a replica; seed {recipe.seed}",
+        f"{counted(recipe.microbatches, 'microbatch')} a replica; seed {recipe.seed}",
     ]
 
 
