@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -35,12 +36,20 @@ class Ranks:
     def __call__(self, size: int, function: Callable[..., Any], *args: Any, **kwargs: Any) -> list[Any]:
         pool = self._pools.get(size)
         if pool is None or pool.broken:
-            pool = self._pools[size] = Pool(size, self._backend, timeout=100, batch=True, prepare=self._prepare)
+            prepare = partial(_prepared, self._prepare)
+            pool = self._pools[size] = Pool(size, self._backend, timeout=100, batch=True, prepare=prepare)
         return pool.run(_tidy, function, *args, **kwargs)
 
     def close(self) -> None:
         for pool in self._pools.values():
             pool.close()
+
+
+def _prepared(prepare: Callable[[], object] | None) -> None:
+    """In a rank: a group is whole on all ranks before one goes on, which may be done with it, and close it, at once."""
+    os.environ["TORCH_DIST_INIT_BARRIER"] = "1"
+    if prepare is not None:
+        prepare()
 
 
 def _tidy(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from lessons import mentions, parity
+from lessons.catalogue import LANGUAGES
 from lessons.figures import Steps
 from lessons.lesson import Lesson
 from lessons.manifest import COURSE
@@ -247,6 +248,11 @@ def test_texts_of_a_lesson(tmp_path: Path, old: str, new: str, problem: str | No
 
 def test_the_course_says_what_it_knows() -> None:
     assert mentions.problems() == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_every_language_says_what_english_says(language: str) -> None:
+    assert parity.problems(language) == []
 
 
 def test_the_course_has_no_literal_numbers() -> None:
