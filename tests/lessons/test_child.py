@@ -202,7 +202,9 @@ def test_memory_without_end(tmp_path):
     body = "kept = []\nwhile True:\n    kept.append(b'x' * (1 << 20))\n    time.sleep(1e-4)\n"
     _, ending = run(tmp_path, body, ROOMY)
     assert ending.how == "memory"
-    assert re.search(r"it took more than 0\.\d+ GiB of memory", said(ending))
+    number = re.search(r"it took more than ([\d.]+) GiB of memory", said(ending))
+    assert ending.bounds.memory >= ROOMY.memory
+    assert float(number[1]) == pytest.approx(ending.bounds.memory / (1 << 30), rel=0.01)
 
 
 @LINUX
